@@ -9,12 +9,12 @@
  * what is one number a row of scores goes into q. Further leading axes may stand there where all but two have one
  * element; what is done to scores may see them with more or fewer such axes.
  * Up to two masks stay apart, where their sum would be larger than either; constant ones are turned over
- * (attention_mask.c).
+ * (attention_mask.c). What where() puts in the place of scores stands in their place here, too: a hidden score that is
+ * no number stays hidden.
  * Tokens are the operands' own sources seen at strides: views that split axes or move those of one element are retold
  * by operators that take any strides, and transpositions cancel. Masks that only repeat rows are stripped to views.
  *
- * Requires: a verified graph; f32; scores used here alone. Keeps: types. Breaks: bit equality; what where() put in the
- * place of scores is added, so that a score that is no number stays none. */
+ * Requires: a verified graph; f32; scores used here alone. Keeps: types; what is finite. Breaks: bit equality. */
 #include "passes/passes_priv.h"
 
 #include <math.h>
@@ -37,7 +37,8 @@ typedef struct site {
   uint32_t lone_count;
   ir_value views[MAX_CHAIN]; /* of scores on their way to the softmax, that move axes of one element; the last first */
   uint32_t view_count;
-  ir_value masks[MASKS]; /* or none */
+  ir_value masks[MASKS]; /* or none; the first is met first, and so applied last */
+  bool replaces[MASKS];  /* the mask stands in the place of scores where it is not 0 */
   ir_value row_scale;    /* of each row of scores besides; or none */
   double scale;
   bool causal;
@@ -271,14 +272,25 @@ static td_status finish(site *s, ir_value out) {
 
 static const int64_t swap_heads[] = {0, 2, 1, 3}, turn_keys[] = {0, 3, 1, 2}, turn_back[] = {0, 2, 3, 1};
 
+static uint32_t mask_count(const site *s) {
+  uint32_t count = 0;
+  while (count < MASKS && s->masks[count].id) count++;
+  return count;
+}
+
 static td_status attend(site *s, ir_value in[OPERANDS], ir_value *out) {
-  const base_arg args[] = {ARG_FLOAT("scale", s->scale), ARG_BOOL("causal", s->causal), ARG_INT("safe", s->safe)};
-  uint32_t count = FIRST_MASK;
-  for (int i = 0; i < MASKS && s->masks[i].id; i++, count++) {
-    TRY(passes_turn_mask(s->e, s->at, s->masks[i], s->e->user, &in[count]));
-    if (in[count].id != s->masks[i].id) passes_drop(s->e, s->masks[i]);
+  const uint32_t masks = mask_count(s);
+  int64_t replaces = 0;
+  for (uint32_t i = 0; i < masks; i++) {
+    const ir_value mask = s->masks[masks - 1 - i];
+    ir_value *to = &in[FIRST_MASK + i];
+    replaces |= (int64_t)s->replaces[masks - 1 - i] << i;
+    TRY(passes_turn_mask(s->e, s->at, mask, s->e->user, to));
+    if (to->id != mask.id) passes_drop(s->e, mask);
   }
-  return add(s, OP_td_attention, in, count, args, 3, out);
+  const base_arg args[] = {ARG_FLOAT("scale", s->scale), ARG_BOOL("causal", s->causal), ARG_INT("safe", s->safe),
+                           ARG_INT("replaces", replaces)};
+  return add(s, OP_td_attention, in, FIRST_MASK + masks, args, 4, out);
 }
 
 /* The mask over scores of `rank` axes without those that go. */
@@ -338,28 +350,52 @@ static bool small_sum(const site *s, ir_value a, ir_value b) {
   return ir_type_equal(x, y) || ir_known_count(x) == 1 || ir_known_count(y) == 1;
 }
 
-/* mask times factor, with the masks so far. */
-static td_status add_mask(site *s, ir_value mask, double factor) {
+/* The mask that `mask` becomes one with, or the first place for another; MASKS: there is none. One that replaces scores
+ * changes places with no other. */
+static uint32_t place_for(const site *s, ir_value mask, bool replaces) {
+  const uint32_t count = mask_count(s);
+  for (uint32_t i = 0; i < count; i++) {
+    const bool last = i + 1 == count, ordered = replaces || s->replaces[0] || s->replaces[MASKS - 1];
+    if (s->replaces[i] != replaces || (ordered && !last)) continue;
+    if (i == MASKS - 1 || small_sum(s, s->masks[i], mask)) return i;
+  }
+  return count;
+}
+
+/* Where the outer mask is 0, the inner one. */
+static td_status merge_choices(site *s, ir_value outer, ir_value inner, ir_value *out) {
+  ir_value in[3], zero;
+  TRY(ir_add_scalar(s->e->graph, TD_F32, 0, &zero, s->e->err));
+  TRY(add(s, OP_aten_eq, (ir_value[]){outer, zero}, 2, NULL, 0, &in[0]));
+  in[1] = inner, in[2] = outer;
+  return add(s, OP_aten_where, in, 3, NULL, 0, out);
+}
+
+/* mask times factor, under the masks so far. False: there are too many to keep in order. */
+static td_status add_mask(site *s, ir_value mask, double factor, bool replaces, bool *fits) {
   TRY(through_views(s, mask, &mask));
   ir_value in[2] = {mask};
+  const uint32_t at = place_for(s, mask, replaces);
+  *fits = at < MASKS;
+  if (!*fits) return passes_drop(s->e, mask), TD_OK;
   if (factor != 1) {
     TRY(ir_add_scalar(s->e->graph, TD_F32, factor, &in[1], s->e->err));
     TRY(add(s, OP_aten_mul, in, 2, NULL, 0, &mask));
   }
-  int at = 0;
-  while (at < MASKS - 1 && s->masks[at].id && !small_sum(s, s->masks[at], mask)) at++;
+  s->replaces[at] = replaces;
   if (!s->masks[at].id) return s->masks[at] = mask, TD_OK;
+  if (replaces) return merge_choices(s, s->masks[at], mask, &s->masks[at]);
   in[0] = s->masks[at], in[1] = mask;
   return add(s, OP_aten_add, in, 2, NULL, 0, &s->masks[at]);
 }
 
-/* where(condition, 0, hidden), or the other way round. */
-static td_status add_choice(site *s, ir_value condition, ir_value hidden, bool where_true, double factor) {
+/* where(condition, 0, hidden), or the other way round, of which what is not 0 replaces scores. */
+static td_status add_choice(site *s, ir_value condition, ir_value hidden, bool where_true, double factor, bool *fits) {
   ir_value in[3] = {condition}, mask;
   TRY(ir_add_scalar(s->e->graph, TD_F32, 0, &in[where_true ? 2 : 1], s->e->err));
   in[where_true ? 1 : 2] = hidden;
   TRY(add(s, OP_aten_where, in, 3, NULL, 0, &mask));
-  return add_mask(s, mask, factor);
+  return add_mask(s, mask, factor, true, fits);
 }
 
 /* A number so low that what it stands for takes no part in a softmax. */
@@ -419,13 +455,13 @@ static td_status read_scores(site *s, ir_value v, bool *matches) {
       v = node->in[side];
       ir_value mask = node->in[1 - side];
       *matches = is_f32(e, mask) && !s->row_scale.id;
-      if (*matches) TRY(add_mask(s, mask, factor));
+      if (*matches) TRY(add_mask(s, mask, factor, false, matches));
     } else if ((node = passes_producer(e, v, OP_aten_where))) {
       uint32_t side = leads_to_product(e, node->in[1], &type, 0) ? 1 : 2;
       v = node->in[side];
       ir_value condition = node->in[0], hidden = node->in[3 - side];
       *matches = hides(e, hidden) && factor > 0 && !s->row_scale.id;
-      if (*matches) TRY(add_choice(s, condition, hidden, side == 2, factor));
+      if (*matches) TRY(add_choice(s, condition, hidden, side == 2, factor, matches));
     } else {
       *matches = false;
     }
@@ -507,7 +543,9 @@ static td_status visit_product(passes_edit *e, ir_node id, const ir_node_def *no
   }
   if (!softmax) return TD_OK;
   TRY(read_scores(&s, softmax->in[0], &matches));
-  return matches && fits(&s, probabilities) ? rewrite(&s) : TD_OK;
+  if (matches && fits(&s, probabilities)) return rewrite(&s);
+  for (uint32_t i = 0; i < mask_count(&s); i++) passes_drop(e, s.masks[i]); /* what was made of them */
+  return TD_OK;
 }
 
 /* ---- aten::scaled_dot_product_attention ---- */
@@ -547,9 +585,10 @@ static td_status read_sdpa_mask(site *s, ir_value mask, base_dim keys, bool *fit
                       (t->dtype == TD_F32 || t->dtype == TD_BOOL));
   if (!t || !*fits_keys) return TD_OK;
   if (t->dtype == TD_F32) return s->masks[0] = mask, TD_OK;
-  ir_value hidden;
-  TRY(ir_add_scalar(s->e->graph, TD_F32, -INFINITY, &hidden, s->e->err));
-  return add_choice(s, mask, hidden, false, 1);
+  ir_value in[3] = {mask}; /* PyTorch adds it: what is no number shows */
+  TRY(ir_add_scalar(s->e->graph, TD_F32, 0, &in[1], s->e->err));
+  TRY(ir_add_scalar(s->e->graph, TD_F32, -INFINITY, &in[2], s->e->err));
+  return add(s, OP_aten_where, in, 3, NULL, 0, &s->masks[0]);
 }
 
 static td_status visit_sdpa(passes_edit *e, ir_node id, const ir_node_def *def) {

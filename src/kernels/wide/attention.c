@@ -83,10 +83,12 @@ EACH_TILE(TILE_FUNCTION)
 #define TILE_ROW(r, v) [v - 1][r - 1] = tile_##r##_##v,
 static void (*const tiles[VECTORS][TILE])(const product *p) = {EACH_TILE(TILE_ROW)};
 
-/* What is added to scores, over [batch, heads, queries, keys]. `data` NULL: there is none. */
+/* What is added to scores, or stands in their place where it is not 0, over [batch, heads, queries, keys]. `data` NULL:
+ * there is none. */
 typedef struct mask_of {
   const float *data;
   int64_t strides[4];
+  bool replaces;
 } mask_of;
 
 /* What all tasks share, and the scratch of this worker. */
@@ -115,9 +117,16 @@ static const float *head_of(const base_tensor *t, int64_t b, int64_t h) {
   return (const float *)t->data + b * t->strides[BATCH] + h * t->strides[HEADS];
 }
 
-/* `count` <= V_LANES rows of `size` elements as `size` vectors, the c-th at to + c * PITCH: times `scale`, or added to
- * what is there. */
-V_TEMPLATE void turn_over(const float *from, int64_t row, int64_t step, int64_t count, int64_t size, bool add,
+/* A score under an element of a mask. */
+V_INLINE vf mask_score(vf score, vf mask, bool replaces) {
+  return replaces ? v_select(v_eq(mask, v_zero()), score, mask) : v_add(score, mask);
+}
+
+/* Queries: times their scale. Masks: what is there under them. */
+enum { TURN_QUERIES, TURN_ADDING, TURN_REPLACING };
+
+/* `count` <= V_LANES rows of `size` elements as `size` vectors, the c-th at to + c * PITCH; `how`: TURN_... */
+V_TEMPLATE void turn_over(const float *from, int64_t row, int64_t step, int64_t count, int64_t size, int how,
                           float scale, float *to) {
   for (int64_t c = 0; c < size; c += V_LANES) {
     vf square[V_LANES];
@@ -135,7 +144,8 @@ V_TEMPLATE void turn_over(const float *from, int64_t row, int64_t step, int64_t 
     v_transpose(square);
     for (int64_t i = 0; i < columns; i++) {
       float *vector = to + (c + i) * PITCH;
-      v_store(vector, add ? v_add(v_load(vector), square[i]) : v_mul(square[i], v_set(scale)));
+      v_store(vector, how == TURN_QUERIES ? v_mul(square[i], v_set(scale))
+                                          : mask_score(v_load(vector), square[i], how == TURN_REPLACING));
     }
   }
 }
@@ -144,8 +154,8 @@ static void take_queries(const work *w, int64_t b, int64_t h, int64_t first, int
   const float *from = head_of(w->q, b, h);
   int64_t row = w->q->strides[ROWS];
   for (int64_t i = 0; i < count; i += V_LANES)
-    turn_over(from + (first + i) * row, row, w->q->strides[SIZE], base_min_i64(count - i, V_LANES), w->size, false,
-              w->scale, w->queries_over + i);
+    turn_over(from + (first + i) * row, row, w->q->strides[SIZE], base_min_i64(count - i, V_LANES), w->size,
+              TURN_QUERIES, w->scale, w->queries_over + i);
   for (int64_t i = 0; i < QUERIES; i++) w->most[i] = -INFINITY, w->sum[i] = 0;
 }
 
@@ -192,26 +202,36 @@ static void multiply_keys(const work *w, rows_of keys, int64_t first, int64_t co
     }
 }
 
-/* A mask as the softmax adds it: rows of keys, of one element for all queries or of one for each (`each`). */
+/* A mask as the softmax applies it: rows of keys, of one element for all queries or of one for each (`each`). */
 typedef struct mask_rows {
   const float *at;
   int64_t pitch;
-  bool each;
+  bool each, replaces;
 } mask_rows;
 
+static bool lies_over_queries(const mask_of *m) { return m->strides[2] == 0 || m->strides[2] == 1; }
+
 /* What masks have for `queries` queries from `query` on and keys from `key` on: rows lie as the softmax takes them, or
- * are transposed and added to the scores here. Returns how many are left to the softmax. */
+ * are transposed and applied to the scores here, with those in front of them where order matters. Returns how many are
+ * left to the softmax. */
 static int take_masks(const work *w, int64_t b, int64_t h, int64_t query, int64_t queries, int64_t key, int64_t count,
                       mask_rows *rows) {
   int taken = 0;
+  const mask_of *last = &w->masks[MASKS - 1];
+  const bool ordered = w->masks[0].replaces || last->replaces,
+             all_here = ordered && last->data && !lies_over_queries(last);
   for (int m = 0; m < MASKS; m++) {
     const int64_t *s = w->masks[m].strides;
+    const bool replaces = w->masks[m].replaces;
     if (!w->masks[m].data) continue;
     const float *mask = w->masks[m].data + b * s[0] + h * s[1] + query * s[2] + key * s[3];
-    if (s[2] == 0 || s[2] == 1) rows[taken++] = (mask_rows){mask, s[3], s[2] == 1};
-    else
-      for (int64_t i = 0; i < queries; i += V_LANES)
-        turn_over(mask + i * s[2], s[2], s[3], base_min_i64(queries - i, V_LANES), count, true, 1, w->scores + i);
+    if (lies_over_queries(&w->masks[m]) && !all_here) {
+      rows[taken++] = (mask_rows){mask, s[3], s[2] == 1, replaces};
+      continue;
+    }
+    for (int64_t i = 0; i < queries; i += V_LANES)
+      turn_over(mask + i * s[2], s[2], s[3], base_min_i64(queries - i, V_LANES), count,
+                replaces ? TURN_REPLACING : TURN_ADDING, 1, w->scores + i);
   }
   return taken;
 }
@@ -233,9 +253,11 @@ V_TEMPLATE void soften_some(const work *w, const mask_rows *masks, int mask_coun
       vf score = v_load(from);
       for (int m = 0; m < mask_count; m++) {
         const float *row = masks[m].at + j * masks[m].pitch;
-        if (!masks[m].each) score = v_add(score, v_set(*row));
-        else if (v + 1 < vectors) score = v_add(score, v_load(row + at + v * V_LANES));
-        else score = v_add(score, v_load_n(row + at + v * V_LANES, queries - (vectors - 1) * V_LANES));
+        vf mask;
+        if (!masks[m].each) mask = v_set(*row);
+        else if (v + 1 < vectors) mask = v_load(row + at + v * V_LANES);
+        else mask = v_load_n(row + at + v * V_LANES, queries - (vectors - 1) * V_LANES);
+        score = mask_score(score, mask, masks[m].replaces);
       }
       if (mask_count) v_store(from, score);
       most[v] = v_max(most[v], score);
@@ -343,8 +365,8 @@ static td_status take_scratch(const base_call *call, work *w) {
   return TD_OK;
 }
 
-static mask_of broadcast_mask(const base_tensor *m, const int64_t *dims) {
-  mask_of mask = {.data = m ? m->data : NULL};
+static mask_of broadcast_mask(const base_tensor *m, const int64_t *dims, bool replaces) {
+  mask_of mask = {.data = m ? m->data : NULL, .replaces = replaces};
   for (int32_t i = 0; m && i < 4; i++) {
     int32_t own = i - (4 - m->rank);
     mask.strides[i] = own < 0 || m->dims[own] != dims[i] ? 0 : m->strides[own];
@@ -373,8 +395,10 @@ td_status KERN_NAME(attention)(const base_call *call) {
     return TD_OK;
   }
   TRY(take_scratch(call, &w));
+  const int64_t replaces = base_attr_int(call->attrs, KERN_ATTENTION_REPLACES);
   for (uint32_t i = 0; i < MASKS; i++)
-    w.masks[i] = broadcast_mask(base_in(call, MASK + i), (int64_t[]){q[BATCH], q[HEADS], q[ROWS], k[ROWS]});
+    w.masks[i] =
+        broadcast_mask(base_in(call, MASK + i), (int64_t[]){q[BATCH], q[HEADS], q[ROWS], k[ROWS]}, replaces >> i & 1);
   int64_t blocks = (w.queries + QUERIES - 1) / QUERIES, tasks = q[BATCH] * w.heads * blocks;
   if (tasks > UINT32_MAX / 2) return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "attention over too many rows");
   for (int64_t task = base_call_first(call, tasks); task < tasks; task = base_call_next(call, task, tasks))

@@ -138,7 +138,7 @@ static td_status take_mask(const base_call *call, attention *a) {
   if (!m) return TD_OK;
   int64_t dims[] = {a->batch, a->heads, a->queries, a->keys};
   if (m->rank > 4 || m->rank < 1) return ops_fail(call, "a mask of rank %d", m->rank);
-  a->mask = m;
+  a->masks[0].at = m;
   a->mask_keys = m->dims[m->rank - 1] == 1 ? a->keys : m->dims[m->rank - 1];
   for (int32_t i = 0; i < 4; i++) {
     int32_t own = i - (4 - m->rank);
@@ -149,7 +149,7 @@ static td_status take_mask(const base_call *call, attention *a) {
                       base_tensor_describe(m, text, sizeof text), (long long)dims[0], (long long)dims[1],
                       (long long)dims[2], (long long)dims[3]);
     }
-    a->mask_strides[i] = size == 1 ? 0 : m->strides[own];
+    a->masks[0].strides[i] = size == 1 ? 0 : m->strides[own];
   }
   return TD_OK;
 }

@@ -172,9 +172,9 @@ static td_status take_extras(const base_call *call, attention *a) {
                         base_tensor_describe(bias, text, sizeof text), (long long)dims[0], (long long)dims[1],
                         (long long)dims[2], (long long)dims[3]);
       }
-      a->mask_strides[i] = bias->dims[i] == 1 ? 0 : bias->strides[i];
+      a->masks[0].strides[i] = bias->dims[i] == 1 ? 0 : bias->strides[i];
     }
-    a->mask = bias;
+    a->masks[0].at = bias;
     a->mask_keys = bias->dims[3] == 1 ? a->keys : bias->dims[3];
   }
   if (!sink && !base_attr_int(call->attrs, SMOOTH)) return TD_OK;

@@ -29,17 +29,21 @@ static void visible(const head *w, int64_t i, int64_t *first, int64_t *last) {
   int64_t p = (a->offsets ? a->offsets[w->b] : 0) + i;
   *first = a->left >= 0 ? base_max_i64(p - a->left, 0) : 0;
   *last = a->lengths ? base_min_i64(a->keys, a->lengths[w->b]) : a->keys;
-  if (a->mask) *last = base_min_i64(*last, a->mask_keys);
+  if (a->masks[0].at) *last = base_min_i64(*last, a->mask_keys);
   if (a->causal) *last = base_min_i64(*last, p + 1);
   if (a->right >= 0) *last = base_min_i64(*last, p + a->right + 1);
 }
 
-static void add_mask(const head *w, int64_t i, int64_t first, int64_t last, float *row) {
-  const attention *a = w->a;
-  int64_t at = w->b * a->mask_strides[0] + w->h * a->mask_strides[1] + i * a->mask_strides[2],
-          step = a->mask_strides[3];
-  const base_tensor *m = a->mask;
-  if (m->dtype == TD_BOOL) {
+static void apply_mask(const head *w, const attention_mask *mask, int64_t i, int64_t first, int64_t last, float *row) {
+  const int64_t *strides = mask->strides, at = w->b * strides[0] + w->h * strides[1] + i * strides[2],
+                step = strides[3];
+  const base_tensor *m = mask->at;
+  if (mask->replaces) {
+    for (int64_t j = first; j < last; j++) {
+      const float element = (float)base_load_f64(m->dtype, m->data, at + j * step);
+      if (element != 0) row[j] = element;
+    }
+  } else if (m->dtype == TD_BOOL) {
     for (int64_t j = first; j < last; j++)
       if (!((const uint8_t *)m->data)[at + j * step]) row[j] += -INFINITY; /* what is no number shows */
   } else if (m->dtype == TD_F32) {
@@ -57,7 +61,8 @@ static void mask_scores(const head *w) {
     visible(w, i, &first, &last);
     for (int64_t j = 0; j < base_min_i64(first, a->keys); j++) row[j] = -INFINITY;
     for (int64_t j = base_max_i64(last, 0); j < a->keys; j++) row[j] = -INFINITY;
-    if (a->mask) add_mask(w, i, first, last, row);
+    for (int m = 0; m < ATTENTION_MASKS; m++)
+      if (a->masks[m].at) apply_mask(w, &a->masks[m], i, first, last, row);
   }
 }
 

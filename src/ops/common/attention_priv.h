@@ -14,6 +14,15 @@ typedef struct head_rows {
 /* What `scores` receives. */
 enum { SCORES_RAW, SCORES_CAPPED, SCORES_MASKED, SCORES_SOFTMAX };
 
+enum { ATTENTION_MASKS = 2 };
+
+/* Of rank at most 4, broadcast to [batch, heads, queries, keys]. */
+typedef struct attention_mask {
+  const base_tensor *at; /* NULL: there is none */
+  int64_t strides[4];
+  bool replaces; /* where it is not 0, it stands in the place of scores */
+} attention_mask;
+
 /* Query head h reads key head h * kv_heads / heads. Key j of sample b is seen by query i if j < lengths[b], and with
  * position p = offsets[b] + i: j <= p (causal), p - left <= j <= p + right (each where it is not negative); mask
  * elements are added (bool: false hides). `rows`: what rows are that are no numbers, KERN_ATTENTION_... */
@@ -23,14 +32,13 @@ typedef struct attention {
   float scale, softcap; /* softcap 0: none */
   bool causal;
   int64_t rows;
-  int64_t left, right;     /* -1: open */
-  const base_tensor *mask; /* NULL, or of rank at most 4, broadcast to [batch, heads, queries, keys] */
-  int64_t mask_strides[4];
-  int64_t mask_keys;      /* keys past these are hidden */
-  const int64_t *lengths; /* per sample; NULL: all */
-  const int64_t *offsets; /* per sample; NULL: 0 */
-  const base_f32 *sinks;  /* per head: a score that takes part in the softmax without a value; NULL: none */
-  base_f32 *scores;       /* NULL, or [batch, heads, queries, keys] */
+  int64_t left, right;                   /* -1: open */
+  attention_mask masks[ATTENTION_MASKS]; /* applied one after the other */
+  int64_t mask_keys;                     /* keys past these are hidden, where there is a first mask */
+  const int64_t *lengths;                /* per sample; NULL: all */
+  const int64_t *offsets;                /* per sample; NULL: 0 */
+  const base_f32 *sinks; /* per head: a score that takes part in the softmax without a value; NULL: none */
+  base_f32 *scores;      /* NULL, or [batch, heads, queries, keys] */
   int32_t scores_kind;
 } attention;
 

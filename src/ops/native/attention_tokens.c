@@ -4,8 +4,9 @@
  *     q [batch, queries, heads, size], k [batch, keys, groups, size], v [batch, keys, groups, values]
  *     out[b, i, h] = sum over j of softmax over j(scale q[b, i, h] . k[b, j, g] + masks[b, h, i, j]) v[b, j, g]
  *
- * with g = h * groups / heads. Masks, up to two (a bias of each head, and what windows hide), broadcast and add up.
- * `causal` hides key j from query i where j > i. `safe` tells what rows are that are no numbers (kernels/attrs.h). */
+ * with g = h * groups / heads. Masks, up to two (a bias of each head, and what windows hide), broadcast. `causal`
+ * hides key j from query i where j > i. kernels/attrs.h has what `safe` says of rows that are no numbers, and
+ * `replaces` of masks that stand in the place of scores. */
 #include "kernels/kernels.h"
 #include "ops/common/attention_priv.h"
 
@@ -65,26 +66,6 @@ static head_rows rows_of(const base_call *call, uint32_t i) {
   return (head_rows){p.to, dims[ROWS] * dims[HEADS] * dims[SIZE], dims[SIZE], dims[HEADS] * dims[SIZE]};
 }
 
-/* Both masks in one, over all scores; *sum stays what it is where there is one at most. */
-static td_status add_masks(const base_call *call, const int64_t scores[4], base_tensor *sum, const base_tensor **mask) {
-  const base_tensor *masks[] = {base_in(call, MASK), base_in(call, MORE)};
-  int64_t strides[2][4], count = scores[0] * scores[1] * scores[2] * scores[3];
-  *mask = masks[0] ? masks[0] : masks[1];
-  if (!masks[0] || !masks[1]) return TD_OK;
-  base_f32 *to = base_call_scratch(call, (size_t)count, sizeof *to);
-  if (!to) return base_no_memory(call->err, "scratch");
-  *sum = base_tensor_of(to, TD_F32, 4, scores);
-  *mask = sum;
-  for (int i = 0; i < 2; i++) ops_broadcast_strides(masks[i], 4, scores, strides[i]);
-  for (int64_t i = 0; i < count; i++) {
-    int64_t at[2] = {0}, rest = i;
-    for (int d = 3; d >= 0; rest /= scores[d--])
-      for (int m = 0; m < 2; m++) at[m] += rest % scores[d] * strides[m][d];
-    to[i] = ((const base_f32 *)masks[0]->data)[at[0]] + ((const base_f32 *)masks[1]->data)[at[1]];
-  }
-  return TD_OK;
-}
-
 static td_status attention_reference(const base_call *call) {
   const int64_t *q = base_in(call, Q)->dims, *k = base_in(call, K)->dims, *v = base_in(call, V)->dims;
   base_tensor *y = base_out(call, 0);
@@ -107,10 +88,14 @@ static td_status attention_reference(const base_call *call) {
                  .right = -1,
                  .mask_keys = k[ROWS]};
   if (!a.q.at || !a.k.at || !a.v.at) return base_no_memory(call->err, "scratch");
-  base_tensor sum;
-  const int64_t scores[] = {q[BATCH], q[HEADS], q[ROWS], k[ROWS]};
-  TRY(add_masks(call, scores, &sum, &a.mask));
-  if (a.mask) ops_broadcast_strides(a.mask, 4, scores, a.mask_strides);
+  const int64_t scores[] = {q[BATCH], q[HEADS], q[ROWS], k[ROWS]},
+                replaces = base_attr_int(call->attrs, KERN_ATTENTION_REPLACES);
+  for (uint32_t i = 0; i < ATTENTION_MASKS; i++) {
+    attention_mask *mask = &a.masks[i];
+    mask->at = base_in(call, MASK + i);
+    mask->replaces = replaces >> i & 1;
+    if (mask->at) ops_broadcast_strides(mask->at, 4, scores, mask->strides);
+  }
   return ops_attend(call, &a);
 }
 
@@ -134,32 +119,39 @@ typedef struct token_case {
   int64_t sizes[7], masks[8];
   bool causal;
   ops_fill fill;
+  int64_t replaces;
 } token_case;
 
 static bool attention_cases(ir_case *c, uint32_t number) {
   static const token_case rows[] = {
-      {{1, 1, 1, 1, 1, 1, 1}, {0}, false, OPS_NORMAL},
-      {{2, 5, 7, 3, 3, 4, 6}, {0}, false, OPS_NORMAL},
-      {{1, 67, 67, 2, 2, 32, 32}, {1, 1, 1, 67}, false, OPS_NORMAL}, /* padding, as BERT hides it */
-      {{2, 17, 31, 4, 2, 16, 16}, {2, 1, 1, 31}, false, OPS_NORMAL},
-      {{2, 17, 31, 4, 1, 7, 13}, {2, 1, 17, 31}, false, OPS_NORMAL},
-      {{1, 33, 50, 3, 3, 64, 64}, {1, 3, 33, 50}, false, OPS_NORMAL}, /* a bias by relative position, as in T5 */
-      {{2, 9, 5, 2, 2, 8, 8}, {1, 2, 9, 1}, false, OPS_NORMAL},
-      {{2, 9, 5, 2, 2, 8, 8}, {1, 1, 1, 1}, false, OPS_NORMAL},
-      {{1, 130, 130, 2, 2, 8, 24}, {0}, true, OPS_NORMAL},
-      {{1, 70, 40, 2, 1, 16, 5}, {1, 1, 70, 40}, true, OPS_NORMAL},
-      {{1, 40, 70, 2, 1, 5, 16}, {0}, true, OPS_NORMAL},
-      {{1, 197, 197, 1, 1, 64, 64}, {0}, false, OPS_NORMAL},
-      {{1, 3, 1100, 2, 2, 8, 8}, {1, 1, 1, 1100}, false, OPS_NORMAL}, /* keys in several blocks */
-      {{1, 1050, 1050, 1, 1, 4, 4}, {0}, true, OPS_NORMAL},
-      {{1, 4, 6, 1, 1, 3, 3}, {1, 1, 4, 6}, false, OPS_SPECIAL},
-      {{4, 49, 49, 3, 3, 8, 8}, {1, 3, 49, 49, 4, 1, 49, 49}, false, OPS_NORMAL}, /* shifted windows */
-      {{2, 1, 33, 2, 2, 4, 4}, {1, 2, 1, 33, 2, 1, 1, 1}, true, OPS_NORMAL},
-      {{1, 3, 0, 2, 2, 4, 4}, {0}, false, OPS_NORMAL}, /* nothing to see */
-      {{1, 0, 3, 2, 2, 4, 4}, {0}, false, OPS_NORMAL},
-      {{0, 3, 3, 2, 2, 4, 4}, {0}, false, OPS_NORMAL},
-      {{1, 3, 3, 2, 2, 0, 4}, {0}, false, OPS_NORMAL},
-      {{1, 3, 3, 2, 2, 4, 0}, {0}, false, OPS_NORMAL},
+      {{1, 1, 1, 1, 1, 1, 1}, {0}, false, OPS_NORMAL, 0},
+      {{2, 5, 7, 3, 3, 4, 6}, {0}, false, OPS_NORMAL, 0},
+      {{1, 67, 67, 2, 2, 32, 32}, {1, 1, 1, 67}, false, OPS_NORMAL, 0}, /* padding, as BERT hides it */
+      {{2, 17, 31, 4, 2, 16, 16}, {2, 1, 1, 31}, false, OPS_NORMAL, 0},
+      {{2, 17, 31, 4, 1, 7, 13}, {2, 1, 17, 31}, false, OPS_NORMAL, 0},
+      {{1, 33, 50, 3, 3, 64, 64}, {1, 3, 33, 50}, false, OPS_NORMAL, 0}, /* a bias by relative position, as in T5 */
+      {{2, 9, 5, 2, 2, 8, 8}, {1, 2, 9, 1}, false, OPS_NORMAL, 0},
+      {{2, 9, 5, 2, 2, 8, 8}, {1, 1, 1, 1}, false, OPS_NORMAL, 0},
+      {{1, 130, 130, 2, 2, 8, 24}, {0}, true, OPS_NORMAL, 0},
+      {{1, 70, 40, 2, 1, 16, 5}, {1, 1, 70, 40}, true, OPS_NORMAL, 0},
+      {{1, 40, 70, 2, 1, 5, 16}, {0}, true, OPS_NORMAL, 0},
+      {{1, 197, 197, 1, 1, 64, 64}, {0}, false, OPS_NORMAL, 0},
+      {{1, 3, 1100, 2, 2, 8, 8}, {1, 1, 1, 1100}, false, OPS_NORMAL, 0}, /* keys in several blocks */
+      {{1, 1050, 1050, 1, 1, 4, 4}, {0}, true, OPS_NORMAL, 0},
+      {{1, 4, 6, 1, 1, 3, 3}, {1, 1, 4, 6}, false, OPS_SPECIAL, 0},
+      {{4, 49, 49, 3, 3, 8, 8}, {1, 3, 49, 49, 4, 1, 49, 49}, false, OPS_NORMAL, 0}, /* shifted windows */
+      {{2, 1, 33, 2, 2, 4, 4}, {1, 2, 1, 33, 2, 1, 1, 1}, true, OPS_NORMAL, 0},
+      /* masks in the place of scores: a row for all queries, one for each, special ones, among what is added */
+      {{2, 17, 31, 4, 2, 16, 16}, {2, 1, 1, 31}, false, OPS_SPECIAL, 1},
+      {{1, 70, 600, 2, 1, 16, 5}, {1, 1, 70, 600}, true, OPS_NORMAL, 1},
+      {{2, 9, 31, 2, 2, 8, 8}, {1, 2, 1, 31, 2, 1, 1, 31}, false, OPS_SPECIAL, 1},
+      {{2, 9, 31, 2, 2, 8, 8}, {1, 2, 1, 31, 2, 1, 9, 31}, false, OPS_SPECIAL, 2},
+      {{2, 70, 31, 2, 2, 8, 8}, {1, 2, 70, 31, 2, 1, 1, 31}, false, OPS_SPECIAL, 3},
+      {{1, 3, 0, 2, 2, 4, 4}, {0}, false, OPS_NORMAL, 0}, /* nothing to see */
+      {{1, 0, 3, 2, 2, 4, 4}, {0}, false, OPS_NORMAL, 0},
+      {{0, 3, 3, 2, 2, 4, 4}, {0}, false, OPS_NORMAL, 0},
+      {{1, 3, 3, 2, 2, 0, 4}, {0}, false, OPS_NORMAL, 0},
+      {{1, 3, 3, 2, 2, 4, 0}, {0}, false, OPS_NORMAL, 0},
   };
   if (number >= OPS_COUNT(rows)) return false;
   const token_case *row = &rows[number];
@@ -167,6 +159,7 @@ static bool attention_cases(ir_case *c, uint32_t number) {
   ops_case_arg(c, ARG_FLOAT("scale", number % 2 ? 0.5 : 0.125));
   ops_case_arg(c, ARG_BOOL("causal", row->causal));
   ops_case_arg(c, ARG_INT("safe", number % 3));
+  ops_case_arg(c, ARG_INT("replaces", row->replaces));
   return ops_case_in(c, TD_F32, OPS_DIMS(n[0], n[1], n[3], n[5]), OPS_NORMAL, 2 * number) &&
          ops_case_in(c, TD_F32, OPS_DIMS(n[0], n[2], n[4], n[5]), OPS_NORMAL, 2 * number + 1) &&
          ops_case_in(c, TD_F32, OPS_DIMS(n[0], n[2], n[4], n[6]), OPS_NORMAL, 2 * number + 2) &&

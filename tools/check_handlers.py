@@ -6,7 +6,9 @@ import contextlib
 import json
 import os
 import pathlib
+import random
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -160,7 +162,7 @@ class Checks:
 def serving(checks, folder, *words, python=sys.executable):
     log = open(pathlib.Path(folder, "log"), "w+")
     server = subprocess.Popen([checks.program, "--port", "0", "--python", python, *words], cwd=folder, stdout=subprocess.PIPE, stderr=log,
-                              text=True, env={**os.environ, "TMPDIR": str(folder)})
+                              text=True, env={**os.environ, "TMPDIR": "."})
     try:
         line = server.stdout.readline()
         if not line:
@@ -265,6 +267,27 @@ def check_health(c, flag):
     c.expect("a request again", c.echo("hello")[0], 200)
 
 
+def check_bursts(c):
+    """Clients that leave while workers end and are started: nobody else hears of it."""
+    seen, end = set(), time.time() + 3
+    ask = lambda body: c.ask("/predictions/many", body)
+
+    def work(number):
+        kind = random.Random(number)
+        while time.time() < end:
+            what = kind.choice([b"hello", b"hello", b"hello", b"exit", b"leave"])
+            if what != b"leave":
+                seen.add(ask(what)[0])
+                continue
+            with socket.create_connection(("127.0.0.1", c.port)) as leaving:
+                leaving.sendall(b"POST /predictions/many HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\n\r\nsleep0.3")
+                time.sleep(kind.random() * 0.2)
+
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        list(pool.map(work, range(16)))
+    c.expect("answers among those who leave", seen, lambda got: 200 in got and got <= {200, 500, 503, 504})
+
+
 def check_batches(c):
     ask = lambda body: c.ask("/predictions/function", body)
     c.expect("one", ask(b"a"), (200, [1, 8, "a"]))
@@ -284,6 +307,30 @@ def check_models(c, with_numpy):
     c.expect("the next", c.ask("/predictions/model", body, headers=headers)[0], 200)
     if with_numpy:
         c.expect("by numpy", c.ask("/predictions/numpy", body, headers=headers), (200, [2.0, 12.0, 103.0]))
+
+
+def check_http2(c):
+    """Fields of HTTP/2, and inputs of gRPC."""
+    curl = ["curl", "-s", "--http2-prior-knowledge", "-H", "X-Own: z", "-H", "Content-Type: a/b", "-d", "header"]
+    got = subprocess.run([*curl, f"http://127.0.0.1:{c.port}/predictions/echo"], capture_output=True).stdout
+    c.expect("a field of HTTP/2", got, b"zNone")
+    try:
+        import grpc
+    except ImportError:
+        print("gRPC is left out: this Python has no package grpc")
+        return
+    field = lambda number, value: bytes([number << 3 | 2, len(value)]) + value
+    inputs = b"".join(field(3, field(1, name) + field(2, value)) for name, value in ((b"data", b"one"), (b"two", b"2")))
+    with grpc.insecure_channel(f"127.0.0.1:{c.port}") as channel:
+        call = channel.unary_unary("/org.pytorch.serve.grpc.inference.InferenceAPIsService/Predictions")
+        got = call(field(1, b"echo") + inputs, timeout=20)
+        c.expect("inputs of gRPC", json.loads(got[2:]), {"data": "one", "two": "2"})
+        for body, wanted in ((b"throw", "UNAVAILABLE"), (b"exit", "INTERNAL"), (b"hang", "DEADLINE_EXCEEDED"), (b"refuse", "NOT_FOUND")):
+            try:
+                got = call(field(1, b"echo") + field(3, field(1, b"body") + field(2, body)), timeout=20)
+            except grpc.RpcError as error:
+                got = error.code().name
+            c.expect(f"gRPC, {body.decode()}", got, wanted)
 
 
 def check_management(c, folder):
@@ -311,6 +358,8 @@ def main():
         flag = pathlib.Path(folder, "flag")
         echo = {"handler.py": ECHO.replace("FLAG", repr(str(flag))), "c.yaml": "responseTimeout: 1\nminWorkers: 1\nmaxWorkers: 1\n"}
         archive(folder, "echo", echo, handler="handler.py", configFile="c.yaml")
+        echo = {**echo, "c.yaml": "responseTimeout: 1\nminWorkers: 3\nmaxWorkers: 3\nbatchSize: 4\n"}
+        archive(folder, "many", echo, handler="handler.py", configFile="c.yaml")
         archive(folder, "late", {"own.py": FUNCTION}, handler="own.py:handle")
         archive(folder, "function", {"own.py": FUNCTION, "c.yaml": "batchSize: 8\nmaxWorkers: 1\n"}, handler="own.py:handle", configFile="c.yaml")
         helper = "def doubled(rows):\n    return [[2.0 * x for x in row] for row in rows]\n"
@@ -324,13 +373,15 @@ def main():
                                  capture_output=True, text=True, env={**os.environ, "TMPDIR": folder})
         checks.expect("no Python", refused.returncode != 0 and "--python FILE" in refused.stderr, True)
         checks.expect("nothing stays", folders(folder), [])
-        models = ["echo.mar", "function.mar", "model.mar", *(["numpy.mar"] if with_numpy else [])]
+        models = ["echo.mar", "many.mar", "function.mar", "model.mar", *(["numpy.mar"] if with_numpy else [])]
         with serving(checks, folder, "--python-handlers", "--python-memory", "1024", "--workers", "2", "--model-store", ".",
                      "--enable-model-api", *models, python=python) as server:
             check_requests(checks, folder)
             check_isolation(checks)
             check_failures(checks, folder)
             check_health(checks, flag)
+            check_bursts(checks)
+            check_http2(checks)
             check_batches(checks)
             check_models(checks, with_numpy)
             check_management(checks, folder)
@@ -345,7 +396,7 @@ def main():
             server.terminate()
             checks.expect("the end while one works", server.wait(20), 0)
             reply.result()
-            checks.expect("its folder and worker", (folders(folder), any(map(is_running, pids))), ([], False))
+            checks.expect("its folder and worker", checks.wait_for(lambda: not folders(folder) and not any(map(is_running, pids))), True)
         with serving(checks, folder, "--python-handlers", "echo.mar", python=python) as server:
             pids = workers_of(checks, "echo")
             server.kill()

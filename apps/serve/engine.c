@@ -89,7 +89,7 @@ static td_status find_engine(serve_version *v, const given *g, const python_engi
 }
 
 static td_status run(serve_worker *w, const given *g, const worker_wait *wait, td_error *err) {
-  const python_engine *e;
+  const python_engine *e = NULL;
   TRY(find_engine(w->version, g, &e, err));
   if (w->engine != e) {
     const td_session_options options = {.size = sizeof options, .threads = w->version->threads};

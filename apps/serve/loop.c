@@ -118,6 +118,8 @@ static void drop(loop *l, connection *c) {
   log_request(c);
   serve_h2_close(c->h2);
   c->h2 = NULL;
+  /* a process that is just being made has the socket as well: closing it alone would leave its events */
+  epoll_ctl(l->epoll, EPOLL_CTL_DEL, c->channel.fd, NULL);
   serve_channel_close(&c->channel);
   serve_free_job(&c->job);
   l->open--;

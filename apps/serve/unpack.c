@@ -120,9 +120,15 @@ td_status python_unpack(serve_version *v, const fmt_zip *zip, char **folder, td_
   if (!path) return base_no_memory(err, "a folder");
   if (!mkdtemp(path))
     return base_fail(err, TD_NO_RESOURCE, NULL, -1, "no folder for an archive: %s: set TMPDIR", strerror(errno));
-  *folder = path;
-  td_status status = open_folder(path, "model", &model, err);
-  if (status == TD_OK) status = open_folder(path, "shim", &shim, err);
+  char *whole = realpath(path, NULL); /* handlers run in another folder */
+  *folder = whole ? base_arena_text(v->arena, whole) : path;
+  free(whole);
+  if (!*folder) {
+    rmdir(path);
+    return base_no_memory(err, "a folder");
+  }
+  td_status status = open_folder(*folder, "model", &model, err);
+  if (status == TD_OK) status = open_folder(*folder, "shim", &shim, err);
   if (status == TD_OK) status = write_archive(model, zip, err);
   if (status == TD_OK) status = write_shim(shim, v->arena, err);
   if (model >= 0) close(model);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -50,9 +51,13 @@ static td_status stop_other(const serve_server *s, td_error *err) {
   char path[512];
   int pid = 0;
   pid_path(s, path, sizeof path);
-  FILE *file = fopen(path, "r");
+  const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  struct stat about;
+  const bool own = fd >= 0 && fstat(fd, &about) == 0 && about.st_uid == getuid(); /* the folder may be everybody's */
+  FILE *file = own ? fdopen(fd, "r") : NULL;
   if (file && fscanf(file, "%d", &pid) != 1) pid = 0;
   if (file) fclose(file);
+  else if (fd >= 0) close(fd);
   if (pid < 2 || kill(pid, SIGTERM) != 0)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "no server that --start has started listens there");
   for (int i = 0; i < STOP_SECONDS * 20 && kill(pid, 0) == 0; i++) nanosleep(&(struct timespec){0, 50000000}, NULL);

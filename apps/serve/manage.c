@@ -44,6 +44,14 @@ static bool number_of(serve_job *job, const char *name, int64_t low, int64_t hig
 
 /* ---- register ---- */
 
+/* Where the store lies is nobody's business: errors name its files as requests do. */
+static void hide_store(const serve_server *server, td_error *err) {
+  const char *store = server->options.model_store;
+  const size_t length = store ? strlen(store) : 0;
+  if (!length || strncmp(err->name, store, length) != 0 || err->name[length] != '/') return;
+  memmove(err->name, err->name + length + 1, strlen(err->name + length + 1) + 1);
+}
+
 static void load(serve_job *job) {
   order *o = job->order;
   o->status = serve_load(job->server, o->name, o->url, o->path, &o->version, &o->err);
@@ -53,7 +61,10 @@ static void load(serve_job *job) {
     o->status = serve_scale(o->version, o->workers, &o->err);
     if (o->status != TD_OK) serve_free_version(o->version);
   }
-  if (o->status != TD_OK) o->version = NULL;
+  if (o->status != TD_OK) {
+    o->version = NULL;
+    hide_store(job->server, &o->err);
+  }
   serve_done(job);
 }
 

@@ -222,7 +222,7 @@ def check_requests(c, folder):
     c.expect("properties", c.echo("properties")[1], lambda got: "model_dir" in got and "gpu_id" in got)
     c.expect("tensors", c.ask("/v2/models/echo/infer", b"{}"), lambda got: got[0] == 400 and "/predictions/echo" in got[1]["error"])
     c.expect("a large body", c.echo("x" * 3000000), (200, {"body": "x" * 3000000}))
-    c.expect("what it prints", "model echo, worker " in log_of(folder) and "loaded echo" in log_of(folder), True)
+    c.expect("what it prints", c.wait_for(lambda: "model echo, worker " in log_of(folder) and "loaded echo" in log_of(folder)), True)
 
 
 def check_isolation(c):
@@ -234,7 +234,7 @@ def check_isolation(c):
 def check_failures(c, folder):
     server = "InternalServerException"
     c.expect("an exception", c.message("throw"), (503, server, "Prediction failed"))
-    c.expect("its words are in the log alone", "secret of the handler" in log_of(folder), True)
+    c.expect("its words are in the log alone", c.wait_for(lambda: "secret of the handler" in log_of(folder)), True)
     c.expect("an exception with a status", c.message("refuse"), (404, server, "no such thing"))
     c.expect("no memory", c.message("memory"), (507, server, "Out of resources"))
     c.expect("no JSON", c.message("set"), (503, server, "Unable to serialize model output"))
@@ -343,7 +343,11 @@ def check_management(c, folder):
     c.expect("unregister", c.ask("/models/late", method="DELETE")[0], 200)
     c.expect("none is left", c.wait_for(lambda: not any(map(is_running, pids)) and len(folders(folder)) == before), True)
     c.expect("a handler that cannot be imported", c.ask("/models?url=broken.mar&initial_workers=1", method="POST"),
-             lambda got: got[0] >= 400 and "no_such_module" in got[1]["message"])
+             lambda got: got[0] == 500 and "no_such_module" in got[1]["message"])
+    begin = time.time()
+    c.expect("one that takes too long", c.ask("/models?url=slow.mar&initial_workers=1&startup_timeout=1", method="POST"),
+             lambda got: got[0] == 500 and "in time" in got[1]["message"])
+    c.expect("its time", time.time() - begin, lambda took: 0.9 < took < 5)
     c.expect("a name that leads away", c.ask("/models?url=away.mar", method="POST"), lambda got: got[0] == 400 and "leads" in got[1]["message"])
     c.expect("no file was written", pathlib.Path(folder).parent.joinpath("away.py").exists(), False)
     c.expect("folders are removed", len(folders(folder)), before)
@@ -366,6 +370,7 @@ def main():
         archive(folder, "model", {"own.py": MODEL, "net.tdir": GRAPH, "helper.py": helper}, handler="own.py", serializedFile="net.tdir")
         archive(folder, "numpy", {"own.py": NUMPY, "net.tdir": GRAPH}, handler="own.py", serializedFile="net.tdir")
         archive(folder, "broken", {"own.py": BROKEN}, handler="own.py")
+        archive(folder, "slow", {"own.py": "import time\ntime.sleep(100)\n"}, handler="own.py")
         archive(folder, "away", {"own.py": FUNCTION, "../../away.py": ""}, handler="own.py")
         refused = subprocess.run([checks.program, "--port", "0", "echo.mar"], cwd=folder, capture_output=True, text=True)
         checks.expect("not without the option", refused.returncode != 0 and "--python-handlers" in refused.stderr, True)

@@ -7,7 +7,7 @@
 # operator takes), empty (operands without elements), profiles (of the built-in models,
 # whose figures must fit), tutorials (a profile, a fault, annotations, threads and forks, as readers of tutorials write
 # them), inductor (PyTorch's own test_torchinductor.py, which --file names; left out
-# without it); options after a part go to it, e.g. `./dev test-python ops --write docs/operators.md`, or
+# without it), handlers (Python handlers of archives in the server); options after a part go to it, e.g. `./dev test-python ops --write docs/operators.md`, or
 # `./dev test-python models --help`.
 # TREADLE_PYTHON: a Python that has what `libraries` names; without it a virtual environment is made in build/python/env,
 # and today's are fetched into it.
@@ -38,6 +38,10 @@ run_part() {
   part=$1
   shift
   echo "---- $part"
+  if [ "$part" = handlers ]; then
+    cmake --build build --target treadle-serve && $python tools/check_torch_handlers.py build
+    return
+  fi
   if [ "$part" != unit ]; then
     $python bindings/python/tests/suite.py "$part" "$@"
     return
@@ -52,6 +56,6 @@ if [ $# -gt 0 ]; then
   exit
 fi
 bad=0
-for part in unit language models families ops files types empty profiles tutorials inductor; do run_part $part || bad=$((bad + 1)); done
-echo "$((11 - bad)) passed, $bad failed"
+for part in unit language models families ops files types empty profiles tutorials inductor handlers; do run_part $part || bad=$((bad + 1)); done
+echo "$((12 - bad)) passed, $bad failed"
 [ $bad -eq 0 ]

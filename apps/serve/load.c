@@ -6,6 +6,8 @@
 
 #include "server.h"
 
+enum { START_SECONDS = 120 }; /* in which a process of a Python handler has to be ready, as TorchServe has it */
+
 void serve_free_version(serve_version *v) {
   if (!v) return;
   serve_python_free(v);
@@ -24,6 +26,7 @@ void serve_configure(serve_version *v, const serve_config *c) {
   if (c->batch >= 0) v->batch_size = (uint32_t)c->batch;
   if (c->delay_ms >= 0) v->delay_ms = (uint64_t)c->delay_ms;
   if (c->timeout_s >= 0) v->limit_ns = (uint64_t)c->timeout_s * 1000000000u;
+  if (c->start_s >= 0) v->start_ns = (uint64_t)c->start_s * 1000000000u;
   if (c->client_ms >= 0) v->client_ms = (uint64_t)c->client_ms;
   if (c->queue >= 0) v->queue_limit = (uint32_t)c->queue;
 }
@@ -43,8 +46,8 @@ static serve_version *new_version(serve_server *server, const char *name, const 
   v->idle = base_alloc(&base_libc_allocator, SERVE_MOST_WORKERS * sizeof *v->idle);
   v->batch_rows = 1;
   const serve_options *o = &server->options;
-  serve_configure(
-      v, &(serve_config){o->start_workers, o->start_workers, o->batch, o->delay_ms, o->timeout_s, o->queue, -1});
+  serve_configure(v, &(serve_config){o->start_workers, o->start_workers, o->batch, o->delay_ms, o->timeout_s, o->queue,
+                                     -1, START_SECONDS});
   if (v->name && v->url && v->idle) return v;
   serve_free_version(v);
   return NULL;

@@ -120,7 +120,8 @@ static bool read_config(serve_job *job, const fmt_json *body, serve_config *conf
   } numbers[] = {{"initial_workers", 0, SERVE_MOST_WORKERS, &config->min_workers},
                  {"batch_size", 1, SERVE_MOST_BATCH, &config->batch},
                  {"max_batch_delay", 0, 1 << 30, &config->delay_ms},
-                 {"response_timeout", 1, 86400, &config->timeout_s}};
+                 {"response_timeout", 1, 86400, &config->timeout_s},
+                 {"startup_timeout", 1, 86400, &config->start_s}};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     if (!read_number(job, numbers[i].name, parameter(job, body, numbers[i].name), numbers[i].low, numbers[i].high, -1,
                      numbers[i].to))
@@ -287,11 +288,12 @@ static void print_version(base_text *to, const serve_version *v) {
   base_text_print(
       to,
       ",\n    \"runtime\": \"%s\",\n    \"minWorkers\": %u,\n    \"maxWorkers\": %u,\n    \"batchSize\": %u,\n"
-      "    \"maxBatchDelay\": %llu,\n    \"responseTimeout\": %llu,\n    \"clientTimeoutInMills\": %llu,\n    "
+      "    \"maxBatchDelay\": %llu,\n    \"responseTimeout\": %llu,\n    \"startupTimeout\": %llu,\n    "
+      "\"clientTimeoutInMills\": %llu,\n    "
       "\"loadedAtStartup\": %s,\n",
       v->runtime, v->min_workers, v->max_workers, v->batch_size, (unsigned long long)v->delay_ms,
-      (unsigned long long)(v->limit_ns / 1000000000u), (unsigned long long)v->client_ms,
-      v->at_start ? "true" : "false");
+      (unsigned long long)(v->limit_ns / 1000000000u), (unsigned long long)(v->start_ns / 1000000000u),
+      (unsigned long long)v->client_ms, v->at_start ? "true" : "false");
   print_workers(to, v);
   base_text_print(
       to, "    \"jobQueueStatus\": {\n      \"remainingCapacity\": %u,\n      \"pendingRequests\": %u\n    }\n  }",

@@ -29,7 +29,7 @@ static bool goes_on(void *user) {
 
 static td_status failed(const frame *f, td_error *err) {
   const char *text = fmt_json_text(fmt_json_get(f->root, "text"));
-  return base_fail(err, TD_UNSUPPORTED, NULL, -1, "its handler cannot be started: %s", text ? text : "no reason given");
+  return base_fail(err, TD_INTERNAL, NULL, -1, "its handler cannot be started: %s", text ? text : "no reason given");
 }
 
 /* Starts a process, and has it import the handler. */
@@ -77,14 +77,16 @@ static td_status finish(serve_worker *w, td_status status, const worker_wait *wa
   char how[64];
   if (w && worker_has_ended(w)) {
     worker_tell_end(w, how, sizeof how);
-    status = base_fail(err, TD_UNSUPPORTED, NULL, -1, "its Python worker ended at the start: %s", how);
+    status = base_fail(err, TD_INTERNAL, NULL, -1, "its Python worker ended at the start: %s", how);
+  } else if (status == TD_TIMED_OUT) {
+    status = base_fail(err, TD_INTERNAL, NULL, -1, "its handler is not ready in time: raise startupTimeout");
   }
   worker_end(w);
   return status;
 }
 
 static td_status start(serve_version *v, serve_worker **out, td_error *err) {
-  const worker_wait wait = {goes_on, v->server, sys_clock_ns() + SERVE_START_NS};
+  const worker_wait wait = {goes_on, v->server, sys_clock_ns() + v->start_ns};
   *out = NULL;
   const td_status status = begin(v, out, &wait, err);
   return finish(*out, status, &wait, err);
@@ -110,7 +112,7 @@ td_status serve_python_start(serve_version *v, uint32_t workers, td_error *err) 
   td_status all = TD_OK;
   v->batch_rows = v->batch_size;
   for (uint32_t missing; all == TD_OK && (missing = lacks(v, workers)) > 0;) {
-    const worker_wait wait = {goes_on, v->server, sys_clock_ns() + SERVE_START_NS};
+    const worker_wait wait = {goes_on, v->server, sys_clock_ns() + v->start_ns};
     serve_worker *w[MOST_AT_ONCE] = {0};
     td_status begun[MOST_AT_ONCE];
     uint32_t count = missing;

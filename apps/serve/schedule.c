@@ -142,7 +142,7 @@ bool serve_queue(serve_job *job) {
   job->next = NULL;
   pthread_mutex_lock(&server->lock);
   job->deadline_ns = job->arrived_ns + v->limit_ns;
-  if (v->python && !v->session_count) job->deadline_ns += SERVE_START_NS; /* a process is started for it first */
+  if (v->python && !v->session_count) job->deadline_ns += v->start_ns; /* a process is started for it first */
   serve_limit(job, job->limit_ns);
   serve_limit(job, v->client_ms * 1000000u);
   const bool room = v->depth < v->queue_limit;

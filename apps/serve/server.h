@@ -110,6 +110,7 @@ struct serve_version {
   uint32_t depth, queue_limit, batch_size, min_workers, max_workers;
   uint32_t batch_rows;         /* jobs that are worth joining, by measurement; at most batch_size */
   uint64_t limit_ns, delay_ms; /* that a request may take; TorchServe's maxBatchDelay, which is only told */
+  uint64_t start_ns;           /* in which a process of a Python handler has to be ready */
   uint64_t client_ms; /* after which clients have given up, by TorchServe's clientTimeoutInMills; 0: not known */
   void **idle;        /* sessions (td_session, serve_worker) that no thread has; room for SERVE_MOST_WORKERS */
   uint32_t idle_count, session_count;
@@ -173,10 +174,10 @@ struct serve_server {
 
 /* What an archive or a request says of a version; -1: nothing. */
 typedef struct serve_config {
-  int64_t min_workers, max_workers, batch, delay_ms, timeout_s, queue, client_ms;
+  int64_t min_workers, max_workers, batch, delay_ms, timeout_s, queue, client_ms, start_s;
 } serve_config;
 #define SERVE_SAYS_NOTHING \
-  { -1, -1, -1, -1, -1, -1, -1 }
+  { -1, -1, -1, -1, -1, -1, -1, -1 }
 
 /* yaml.c: model-config.yaml, which errors call `what`. */
 td_status serve_read_yaml(const char *what, const void *bytes, size_t size, serve_config *config, td_error *err);
@@ -209,7 +210,6 @@ void serve_compute(serve_job **jobs, uint32_t count, td_session *session);
 /* Runs the version once on zeros, and finds how many jobs are worth joining. */
 td_status serve_warm(serve_version *v, td_session *session, td_error *err);
 
-#define SERVE_START_NS 120000000000ull /* in which a process of a handler has to be ready */
 /* python.c: versions with a Python handler, whose sessions are processes. Unpacks the archive; starts them; ends one.
  */
 struct fmt_zip;

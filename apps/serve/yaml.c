@@ -18,6 +18,7 @@ static const key keys[] = {{"minWorkers", offsetof(serve_config, min_workers), 0
                            {"batchSize", offsetof(serve_config, batch), 1, SERVE_MOST_BATCH},
                            {"maxBatchDelay", offsetof(serve_config, delay_ms), 0, 1 << 30},
                            {"responseTimeout", offsetof(serve_config, timeout_s), 1, 86400},
+                           {"startupTimeout", offsetof(serve_config, start_s), 1, 86400},
                            {"clientTimeoutInMills", offsetof(serve_config, client_ms), 0, 86400000},
                            {"jobQueueSize", offsetof(serve_config, queue), 1, 65536}};
 

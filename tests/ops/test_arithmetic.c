@@ -43,6 +43,11 @@ typedef struct example {
   {                                                                             \
     .dtype = (DTYPE), .rank = 2, .dims = {ROWS, COLUMNS}, .at = { __VA_ARGS__ } \
   }
+/* One sample, one channel. */
+#define R3(DTYPE, COUNT, ...)                                                 \
+  {                                                                           \
+    .dtype = (DTYPE), .rank = 3, .dims = {1, 1, COUNT}, .at = { __VA_ARGS__ } \
+  }
 
 #define INF ((double)INFINITY)
 #define NOT ((double)NAN)
@@ -73,6 +78,15 @@ static const example examples[] = {
      {V(TD_I64, 3, 7, -7, 7), V(TD_I64, 3, 2, 2, -2)},
      V(TD_I64, 3, 3, -4, -4)},
     {"aten::div", {STR("rounding_mode", "trunc")}, {V(TD_I8, 1, -128), V(TD_I8, 1, -1)}, V(TD_I8, 1, -128)},
+    /* sums of integers wrap, and are whole beyond 2^53 */
+    {"aten::convolution", {{0}}, {R3(TD_I8, 2, 100, 100), R3(TD_I8, 2, 2, 1), V(TD_I8, 1, 7)}, R3(TD_I8, 1, 51)},
+    {"aten::convolution", {{0}}, {R3(TD_U8, 2, 200, 100), R3(TD_U8, 1, 2)}, R3(TD_U8, 2, 144, 200)},
+    {"aten::convolution", {{0}}, {R3(TD_I16, 1, 300), R3(TD_I16, 1, 300)}, R3(TD_I16, 1, 24464)},
+    {"aten::convolution", {{0}}, {R3(TD_I64, 2, 0x1p53 - 1, 0x1p53), R3(TD_I64, 2, 0x1p53 - 1, 2)}, R3(TD_I64, 1, 1)},
+    {"aten::convolution",
+     {BOOL("transposed", true)},
+     {R3(TD_I32, 1, 65536), R3(TD_I32, 2, 65536, 3)},
+     R3(TD_I32, 2, 0, 196608)},
     {"aten::remainder", {{0}}, {V(TD_I64, 4, 7, -7, 7, -7), V(TD_I64, 4, 3, 3, -3, -3)}, V(TD_I64, 4, 1, 2, -2, -1)},
     {"aten::fmod", {{0}}, {V(TD_I64, 4, 7, -7, 7, -7), V(TD_I64, 4, 3, 3, -3, -3)}, V(TD_I64, 4, 1, -1, 1, -1)},
     {"aten::remainder", {{0}}, {V(TD_F32, 2, -5.5, 5.5), V(TD_F32, 2, 2, -2)}, V(TD_F32, 2, 0.5, -0.5)},

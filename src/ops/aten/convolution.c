@@ -1,7 +1,7 @@
 /* convolution.c -- aten::convolution over 1 to 3 spatial dims: x [N, C, in...], w [M, C / groups, kernel...]
- * (transposed: [C, M / groups, kernel...]), bias [M]. f16 and bf16 are summed in f32 and rounded once. `output_size`
- * (transposed only) fixes the output's size and distributes the padding that this takes; `auto_pad` says to which side
- * the odd one goes.
+ * (transposed: [C, M / groups, kernel...]), bias [M]. f16 and bf16 are summed in f32 and rounded once; sums of
+ * integers wrap, as PyTorch's do. `output_size` (transposed only) fixes the output's size and distributes the padding
+ * that this takes; `auto_pad` says to which side the odd one goes.
  *
  * y[n, m, o] = bias[m] + sum over c, t of w[m, c, t] x[n, c, o stride - padding + t dilation], c over the channels
  * of m's group, t over the window; transposed: the gradient of that. PyTorch's convolution; ONNX Conv 1,
@@ -20,6 +20,13 @@
 #define CONV_T double
 #define CONV_U base_f64
 #define CONV(name) name##_f64
+#include "ops/common/convolution_body_priv.h"
+#undef CONV_T
+#undef CONV_U
+#undef CONV
+#define CONV_T uint64_t
+#define CONV_U base_u64
+#define CONV(name) name##_u64
 #include "ops/common/convolution_body_priv.h"
 
 static const ir_attr conv_attrs[] = {CONV_ATTR_ROWS};
@@ -123,10 +130,13 @@ static td_status start_with_bias(const base_call *call, td_dtype dtype, void *y)
     return ops_fail(call, "the bias has not one element per channel");
   for (int32_t i = 2; i < out->rank; i++) size *= out->dims[i];
   for (int64_t i = 0; i < out->dims[0] * channels; i++) {
-    double value = bias ? base_load_f64(bias->dtype, bias->data, i % channels * bias->strides[0]) : 0;
+    const int64_t at = bias ? i % channels * bias->strides[0] : 0;
+    const double value = bias && dtype != TD_I64 ? base_load_f64(bias->dtype, bias->data, at) : 0;
+    const int64_t whole = bias && dtype == TD_I64 ? base_load_i64(bias->dtype, bias->data, at) : 0;
     for (int64_t k = 0; k < size; k++) {
       if (dtype == TD_F32) ((base_f32 *)y)[i * size + k] = (float)value;
-      else ((base_f64 *)y)[i * size + k] = value;
+      else if (dtype == TD_F64) ((base_f64 *)y)[i * size + k] = value;
+      else ((base_i64 *)y)[i * size + k] = whole;
     }
   }
   return TD_OK;
@@ -144,6 +154,15 @@ static td_status convolution_reference(const base_call *call) {
     TRY(start_with_bias(call, TD_F32, y));
     TRY(ops_convolve_f32(call, &c, x, w, y));
     ops_put(call, 0, TD_F32, y);
+    return TD_OK;
+  }
+  if (!base_is_float(out->dtype)) {
+    const base_i64 *x = ops_dense_i64(call, 0), *w = ops_dense_i64(call, 1);
+    base_i64 *y = ops_take_i64(call, 0);
+    if (!x || !w || !y) return base_no_memory(call->err, "scratch");
+    TRY(start_with_bias(call, TD_I64, y));
+    TRY(ops_convolve_u64(call, &c, (const base_u64 *)x, (const base_u64 *)w, (base_u64 *)y));
+    ops_put(call, 0, TD_I64, y);
     return TD_OK;
   }
   const base_f64 *x = ops_dense_f64(call, 0), *w = ops_dense_f64(call, 1);

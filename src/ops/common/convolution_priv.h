@@ -1,4 +1,5 @@
-/* convolution_priv.h -- convolution as products of the weights with blocks of image patches, for f32 and f64; shared by
+/* convolution_priv.h -- convolution as products of the weights with blocks of image patches, for f32, f64 and
+ * integers (modulo 2^64, so modulo any narrower type, too); shared by
  * aten::convolution and the quantised forms. */
 #ifndef OPS_CONVOLUTION_PRIV_H
 #define OPS_CONVOLUTION_PRIV_H
@@ -26,6 +27,8 @@ td_status ops_convolve_f32(const base_call *call, const convolution *c, const ba
                            base_f32 *y);
 td_status ops_convolve_f64(const base_call *call, const convolution *c, const base_f64 *x, const base_f64 *w,
                            base_f64 *y);
+td_status ops_convolve_u64(const base_call *call, const convolution *c, const base_u64 *x, const base_u64 *w,
+                           base_u64 *y);
 /* Shape of out[0] for image operand `x` and weights operand `w`. */
 td_status ops_infer_convolution(ir_infer *ctx, uint32_t x, uint32_t w, td_dtype dtype);
 #endif

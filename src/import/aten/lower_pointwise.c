@@ -184,9 +184,36 @@ aten_value aten_lower_add(aten_args *c) {
   return aten_ret(c, aten_binary(c->a, op, x, y));
 }
 
+/* Is `number` known, and none of its digits lost in `d`? */
+static bool is_short(aten_args *c, ir_value number, td_dtype d) {
+  const double *known;
+  uint32_t count;
+  uint16_t room;
+  if (!ir_build_known_floats(c->b, number, &known, &count) || count != 1) return false;
+  base_store_f64(d, &room, 0, *known);
+  return base_load_f64(d, &room, 0) == *known;
+}
+
+/* The first operand by a second one that is a number or of rank 0, in f16 or bf16: PyTorch computes in f32, with the
+ * number as it is, and rounds once. (It rounds a first operand before.) None: the number is as good in `d`. */
+static ir_value by_number(aten_args *c, const char *op, td_dtype d) {
+  const aten_value *given = &c->args[1];
+  const bool tensor = given->kind == ATEN_TENSOR && !given->u.tensor->number;
+  if ((d != TD_F16 && d != TD_BF16) || ir_build_failed(c->b)) return IR_NO_VALUE;
+  if (tensor &&
+      (ir_build_type(c->b, aten_read(c->a, given))->rank != 0 || aten_value_dtype(c->a, aten_read(c->a, given)) == d))
+    return IR_NO_VALUE;
+  const ir_value number = as(c, 1, TD_F32);
+  if (ir_build_failed(c->b) || is_short(c, number, d)) return IR_NO_VALUE;
+  const ir_value x = ir_build_cast(c->b, as(c, 0, d), TD_F32);
+  return ir_build_cast(c->b, aten_binary(c->a, op, x, number), d);
+}
+
 aten_value aten_lower_mul(aten_args *c) {
   if (complex_operand(c)) return aten_complex_binary(c);
   td_dtype d = common(c, 2);
+  const ir_value whole = by_number(c, "aten::mul", d);
+  if (whole.id) return aten_ret(c, whole);
   return aten_ret(c, aten_binary(c->a, d == TD_BOOL ? "aten::logical_and" : "aten::mul", as(c, 0, d), as(c, 1, d)));
 }
 
@@ -204,7 +231,11 @@ aten_value aten_lower_div(aten_args *c) {
   td_dtype d = common(c, 2);
   if (!mode[0] && c->version > 0 && c->version < 4 && !base_is_float(d)) mode = "trunc"; /* upgrader */
   if (!mode[0] && c->row->data && !base_is_float(d)) mode = "trunc";                     /* of prims */
-  if (!mode[0]) d = float_of(d);
+  if (!mode[0]) {
+    d = float_of(d);
+    const ir_value whole = by_number(c, "aten::div", d);
+    if (whole.id) return aten_ret(c, whole);
+  }
   return aten_ret(c, divide(c, as(c, 0, d), as(c, 1, d), mode));
 }
 

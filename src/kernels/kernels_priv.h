@@ -17,6 +17,7 @@
 #define RARE(...)
 #define BYTES(...)
 #define BF16(...)
+#define TILES(...)
 #include "kernels/kernels.def"
 #undef KERNEL
 #undef WIDE
@@ -24,6 +25,7 @@
 #undef RARE
 #undef BYTES
 #undef BF16
+#undef TILES
 
 /* Of a level: wide/rows.c. */
 typedef struct kern_row_list {

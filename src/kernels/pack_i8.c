@@ -4,16 +4,21 @@
 #include <math.h>
 #include <string.h>
 
+/* Elements of k that lie side by side. */
+static int64_t dot_depth(int64_t depth) { return depth == KERN_I8_TILE ? 4 : depth; }
+
 bool kern_i8_layout_of(int64_t groups, int64_t n, int64_t k, int64_t panel, int64_t depth, kern_i8_layout *l) {
   const int64_t column = 2 * sizeof(int32_t) + sizeof(float);
   int64_t bytes;
   if (groups < 1 || n < 0 || n > INT32_MAX || k < 0 || k > KERN_I8_MAX_K || (panel != 8 && panel != 16) ||
-      (depth != 2 && depth != 4))
+      (depth != 2 && depth != 4 && depth != KERN_I8_TILE))
     return false;
-  *l = (kern_i8_layout){.groups = groups, .n = n, .k = k, .panel = panel, .depth = depth};
+  *l = (kern_i8_layout){.groups = groups, .n = n, .k = k, .panel = panel, .depth = dot_depth(depth)};
   l->group_panels = (n + panel - 1) / panel;
-  l->steps = (k + depth - 1) / depth;
-  l->panel_bytes = l->steps * depth * panel;
+  l->blocks = (k + depth - 1) / depth;
+  const int64_t dots = (k + l->depth - 1) / l->depth, each = l->blocks ? (dots + l->blocks - 1) / l->blocks : 0;
+  l->steps = each * l->blocks;
+  l->panel_bytes = l->steps * l->depth * panel;
   return base_mul_i64(groups, l->group_panels * panel, &l->columns) && base_mul_i64(l->columns, column, &l->data) &&
          base_mul_i64(l->columns / panel, l->panel_bytes, &bytes) && !__builtin_add_overflow(bytes, l->data, &l->size);
 }
@@ -41,6 +46,7 @@ void kern_pack_i8(const kern_i8_layout *l, const int8_t *w, const float *scales,
 
 /* Taps of all axes but the last, padded. */
 static int64_t rows_of(const kern_i8_window *w, int64_t depth) {
+  depth = dot_depth(depth);
   return (w->kernel[0] * w->kernel[1] + depth - 1) / depth * depth;
 }
 
@@ -55,7 +61,7 @@ bool kern_i8_window_layout(const kern_i8_window *w, int64_t panel, int64_t depth
   for (int i = 0; i < 3; i++)
     if (w->kernel[i] < 1 || !base_mul_i64(k, w->kernel[i], &k) || k > KERN_I8_MAX_K) return false;
   if (!*depthwise) return kern_i8_layout_of(w->groups, w->group_out, k, panel, depth, l);
-  return kern_i8_layout_of(1, w->groups, w->kernel[2] * rows_of(w, depth), panel, depth, l);
+  return kern_i8_layout_of(1, w->groups, w->kernel[2] * rows_of(w, depth), panel, dot_depth(depth), l);
 }
 
 int64_t kern_i8_depthwise_k(const kern_i8_window *w, int64_t depth, int64_t tap) {
@@ -66,7 +72,10 @@ int8_t kern_i8_weight(const kern_i8_layout *l, const uint8_t *packed, int64_t gr
   return (int8_t)packed[place(l, group, column, k)];
 }
 
-int64_t kern_i8_depth(const kern_row *row) { return row->isa & BASE_ISA_AVX512_VNNI ? 4 : 2; }
+int64_t kern_i8_depth(const kern_row *row) {
+  if (row->isa & BASE_ISA_AMX_INT8) return KERN_I8_TILE;
+  return row->isa & BASE_ISA_AVX512_VNNI ? 4 : 2;
+}
 
 kern_i8_scales kern_i8_scales_of(const base_attrs *a) {
   const uint32_t at = a->count - KERN_EPILOGUE_ATTRS - KERN_I8_ATTRS;

@@ -6,7 +6,8 @@
  *     i8  panels            [panel][k / depth][column of the panel][depth]
  *
  * `columns` counts those of whole panels; k is padded to a multiple of depth; what is padded is zero. A group's columns
- * begin with a new panel. Dot instructions take `depth` elements of k at once: 4 with VNNI, else 2.
+ * begin with a new panel. Dot instructions take `depth` elements of k at once: 4 with VNNI, else 2. A tile of AMX takes
+ * up to KERN_I8_TILE of them, in fours: k is cut into as few blocks of one size as that allows, and padded to that.
  *
  * Of a window k is tap * channels + channel. Depthwise ones (a channel in and out of each group) are packed as one
  * group with a column for each channel: k counts, for each tap of the last axis, the taps of the others, these padded
@@ -16,17 +17,18 @@
 #include "kernels/conv.h"
 #include "kernels/kernels.h"
 
-enum { KERN_I8_MAX_K = 65536 }; /* 255 * 128 * k is within i32 */
+enum { KERN_I8_TILE = 64, KERN_I8_MAX_K = 65536 }; /* 255 * 128 * k is within i32 */
 
 typedef struct kern_i8_layout {
   int64_t groups, n, k;            /* of a group: columns and rows */
   int64_t panel, depth;            /* lanes of a panel; 2 or 4 */
+  int64_t blocks;                  /* of k, of steps / blocks each */
   int64_t group_panels, columns;   /* whole panels of a group; lanes of all of them */
   int64_t steps;                   /* k / depth, rounded up */
   int64_t panel_bytes, data, size; /* bytes of a panel, in front of the first, of all */
 } kern_i8_layout;
 
-/* False: the numbers are out of range. */
+/* `depth`: 2, 4, or KERN_I8_TILE. False: the numbers are out of range. */
 bool kern_i8_layout_of(int64_t groups, int64_t n, int64_t k, int64_t panel, int64_t depth, kern_i8_layout *l);
 /* Of a window of these sizes. *depthwise: see above. */
 typedef struct kern_i8_window {
@@ -42,7 +44,7 @@ int64_t kern_i8_depthwise_k(const kern_i8_window *w, int64_t depth, int64_t tap)
 void kern_pack_i8(const kern_i8_layout *l, const int8_t *w, const float *scales, const int32_t *bias, uint8_t *to);
 /* The weight of a group's column and row. */
 int8_t kern_i8_weight(const kern_i8_layout *l, const uint8_t *packed, int64_t group, int64_t column, int64_t k);
-/* That a row's kernels read. */
+/* 2, 4, or KERN_I8_TILE: what a row's kernels read. */
 int64_t kern_i8_depth(const kern_row *row);
 
 /* The scales of a call: its attributes (attrs.h). */

@@ -8,6 +8,7 @@
 #define RARE(...)
 #define BYTES(...)
 #define BF16(...)
+#define TILES(...)
 #define KERNEL(family, bits, isa, flags, lanes, function) {#function, function, isa, family, bits, flags, lanes},
 static const kern_row rows[] = {
 #include "kernels/kernels.def"

@@ -59,6 +59,7 @@ extern const kern_row_list KERN_PART_NAME(row_list);
 #define RARE WIDE
 #define BYTES(family, flags, function) td_status KERN_PART_NAME(function)(const base_call *call);
 #define BF16 BYTES
+#define TILES(family, bits, ...) BYTES(family, __VA_ARGS__)
 #include "kernels/kernels.def"
 #undef KERNEL
 #undef WIDE
@@ -66,6 +67,7 @@ extern const kern_row_list KERN_PART_NAME(row_list);
 #undef RARE
 #undef BYTES
 #undef BF16
+#undef TILES
 
 static __attribute__((noinline, cold, unused)) vf v_far(vf x, double (*function)(double)) {
   float lanes[V_LANES];

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 void sys_read_text(const char *path, char *text, size_t size) {
@@ -152,12 +153,26 @@ void sys_caches_read(sys_machine *machine) {
   read_caches(first, machine);
 }
 
+enum { TILES = BASE_ISA_AMX_TILE | BASE_ISA_AMX_INT8 | BASE_ISA_AMX_BF16 };
+
+/* Linux saves the tiles of a process that asked for it, once and for all its threads. False: it does not, so that the
+ * first such instruction would end the process. Linux, Documentation/arch/x86/xstate.rst. */
+static bool allow_tiles(void) {
+#if defined __x86_64__ && defined SYS_arch_prctl
+  enum { REQUEST = 0x1023, TILE_DATA = 18 };
+  return syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
+#else
+  return false;
+#endif
+}
+
 void sys_cpu_read(sys_machine *machine) {
   sys_cpuid cpuid;
   *machine = (sys_machine){0};
   sys_cpuid_read(&cpuid);
   sys_cpu_of(&cpuid, machine);
   machine->isa = sys_isa_of(&cpuid);
+  if ((machine->isa & TILES) && !allow_tiles()) machine->isa &= ~(uint32_t)TILES;
   machine->slow_isa = sys_slow_isa_of(machine, machine->isa);
 }
 

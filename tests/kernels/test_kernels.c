@@ -47,6 +47,7 @@ static bool is_rare(int family) {
 #define VECTORS(...)
 #define BYTES(...)
 #define BF16(...)
+#define TILES(...)
 #define RARE(family, flags, function) family,
   static const kern_family rare[] = {
 #include "kernels/kernels.def"
@@ -56,6 +57,7 @@ static bool is_rare(int family) {
 #undef VECTORS
 #undef BYTES
 #undef BF16
+#undef TILES
 #undef RARE
   for (size_t i = 0; i < sizeof rare / sizeof *rare; i++)
     if ((int)rare[i] == family) return true;

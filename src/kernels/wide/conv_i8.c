@@ -61,7 +61,9 @@ static bool sees_own_pixel(const kern_conv *c) {
   return own;
 }
 
-td_status KERN_PART_NAME(conv_i8)(const base_call *call) {
+td_status KERN_PART_NAME(conv_i8)(const base_call *call) { return KERN_PART_NAME(conv_i8_by)(call, NULL); }
+
+td_status KERN_PART_NAME(conv_i8_by)(const base_call *call, const i8_tiles *tiles) {
   const base_tensor *x = base_in(call, 0), *out = base_out(call, 0);
   bool depthwise;
   i8_window w;
@@ -70,6 +72,7 @@ td_status KERN_PART_NAME(conv_i8)(const base_call *call) {
   w.flip = x->dtype == TD_I8 ? 128 : 0;
   w.runs = w.c.groups == 1 && w.c.axis[KERN_CONV_AXES - 1].dilation == 1;
   i8_product p = {.call = call,
+                  .tiles = tiles,
                   .s = kern_i8_scales_of(call->attrs),
                   .w = base_in(call, 1)->data,
                   .m = w.c.batch * w.c.out_size,
@@ -83,7 +86,8 @@ td_status KERN_PART_NAME(conv_i8)(const base_call *call) {
   if (!kern_i8_window_layout(&sizes, p.s.panel, p.s.depth, &p.l, &depthwise))
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "td::conv_i8: the window is too large");
   if (depthwise) return KERN_PART_NAME(i8_depthwise)(&p, &w.c, w.flip);
-  const bool lies = sees_own_pixel(&w.c) && x->dtype == TD_U8 && sizeof(byte_x) == 1 && p.l.k % BYTES_DEPTH == 0;
+  const bool lies =
+      sees_own_pixel(&w.c) && x->dtype == TD_U8 && sizeof(byte_x) == 1 && p.l.k == p.l.steps * BYTES_DEPTH;
   if (lies) p.gather = NULL;
   return KERN_PART_NAME(i8_multiply)(&p);
 }

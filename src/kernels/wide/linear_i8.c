@@ -13,10 +13,13 @@ static void gather(const i8_product *p, int64_t group, int64_t first, int64_t co
   }
 }
 
-td_status KERN_PART_NAME(linear_i8)(const base_call *call) {
+td_status KERN_PART_NAME(linear_i8)(const base_call *call) { return KERN_PART_NAME(linear_i8_by)(call, NULL); }
+
+td_status KERN_PART_NAME(linear_i8_by)(const base_call *call, const i8_tiles *tiles) {
   const base_tensor *x = base_in(call, 0), *out = base_out(call, 0);
   const int64_t k = x->dims[x->rank - 1], n = out->dims[out->rank - 1];
   i8_product p = {.call = call,
+                  .tiles = tiles,
                   .s = kern_i8_scales_of(call->attrs),
                   .w = base_in(call, 1)->data,
                   .m = 1,
@@ -29,6 +32,6 @@ td_status KERN_PART_NAME(linear_i8)(const base_call *call) {
   if (!kern_i8_layout_of(1, n, k, p.s.panel, p.s.depth, &p.l))
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "td::linear_i8: %lld elements a row", (long long)k);
   if (p.s.x_scale == 0) KERN_PART_NAME(i8_find_range)(x->data, p.m * k, &p.s);
-  if (x->dtype == TD_U8 && sizeof(byte_x) == 1 && k % BYTES_DEPTH == 0) p.gather = NULL;
+  if (x->dtype == TD_U8 && sizeof(byte_x) == 1 && k == p.l.steps * BYTES_DEPTH) p.gather = NULL;
   return KERN_PART_NAME(i8_multiply)(&p);
 }

@@ -6,20 +6,14 @@ enum {
   PANELS = BYTES_PANELS,
   ROWS = 6,
   AHEAD = 512,        /* bytes by which weights are fetched: from the second-level cache, the hardware is late */
+  MOST_ROWS = 32,     /* of tiles of many rows */
   CHUNK = 48,         /* rows that are gathered at once */
+  TILES_CHUNK = 128,  /* the same for tiles of many rows */
   TASKS = 16,         /* that a product is cut into where its rows are few */
   TASK_WORK = 1 << 19 /* multiply-adds of a task, at least */
 };
 
-/* A tile: sums[row][column], from x and panels of weights. */
-typedef struct i8_tile {
-  const byte_x *x;
-  int64_t x_pitch, steps;
-  const int8_t *w;
-  int64_t panel_bytes;
-  const int32_t *start; /* what a column's sums begin with */
-  int32_t *sums;        /* rows of BYTES_ROW */
-} i8_tile;
+static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 V_TEMPLATE void tile(const i8_tile *t, const int rows, const int panels) {
   vi sum[ROWS * PANELS];
@@ -197,52 +191,64 @@ td_status KERN_PART_NAME(i8_finish_of)(const i8_product *p, i8_finish *f) {
 
 /* ---- tasks ---- */
 
-/* Rows [first, first + count) of a group times its panels [panel, end). */
+/* Rows of each tile that `count` rows make. */
+static int64_t even_rows(const i8_tiles *tiles, int64_t count) { return ceil_div(count, ceil_div(count, tiles->rows)); }
+
+/* Rows [first, first + count) of a group times its panels [panel, end). Tiles of many rows are all of one size, so that
+ * the last one may begin with rows of the one before: `done` of it. */
 static void multiply_rows(const i8_finish *f, const byte_x *x, int64_t x_pitch, int64_t group, int64_t first,
                           int64_t count, int64_t panel, int64_t end) {
   const i8_product *p = f->p;
+  const int64_t tall = p->tiles ? even_rows(p->tiles, count) : 0;
+  if (p->tiles) p->tiles->begin(tall, &p->l);
   while (panel < end) {
     int64_t panels = PANELS;
     while (panels > end - panel) panels /= 2;
     const int64_t at = group * p->l.group_panels + panel;
-    for (int64_t row = 0, done; row < count; row += done) {
-      _Alignas(64) float sums[ROWS * BYTES_ROW];
-      const i8_tile t = {.x = x + row * x_pitch,
+    const int64_t columns = base_min_i64(panels * V_LANES, p->l.n - panel * V_LANES);
+    for (int64_t row = 0, rows; row < count; row += rows) {
+      _Alignas(64) float sums[MOST_ROWS * BYTES_ROW];
+      const int64_t from = base_min_i64(row, count - tall), done = row - from;
+      const i8_tile t = {.x = x + from * x_pitch,
                          .x_pitch = x_pitch,
                          .steps = p->l.steps,
+                         .blocks = p->l.blocks,
                          .w = (const int8_t *)p->w + p->l.data + at * p->l.panel_bytes,
                          .panel_bytes = p->l.panel_bytes,
                          .start = f->start + at * V_LANES,
                          .sums = (int32_t *)(void *)sums};
-      done = run_tile(&t, count - row, panels);
+      if (p->tiles) p->tiles->run(&t, tall, panels);
+      rows = p->tiles ? tall - done : run_tile(&t, count - row, panels);
       KERN_PART_NAME(i8_finish)
-      (f, sums, first + row, done, group, panel * V_LANES, base_min_i64(panels * V_LANES, p->l.n - panel * V_LANES));
+      (f, sums + done * BYTES_ROW, first + row, rows, group, panel * V_LANES, columns);
     }
     panel += panels;
   }
 }
 
 td_status KERN_PART_NAME(i8_multiply)(const i8_product *p) {
-  const int64_t chunks = (p->m + CHUNK - 1) / CHUNK, panels = p->l.group_panels, pitch = p->l.steps * BYTES_DEPTH;
-  const int64_t work = base_min_i64(CHUNK, p->m) * base_max_i64(p->l.k, 1) * V_LANES * PANELS;
+  const int64_t most = p->tiles ? TILES_CHUNK : CHUNK, chunks = ceil_div(p->m, most), chunk = ceil_div(p->m, chunks);
+  const int64_t panels = p->l.group_panels, quads = ceil_div(panels, PANELS), pitch = p->l.steps * BYTES_DEPTH;
+  const int64_t work = chunk * base_max_i64(p->l.k, 1) * V_LANES * PANELS;
   const int64_t wanted = base_min_i64(TASKS / base_min_i64(chunks * p->l.groups, TASKS), panels / PANELS);
   const int64_t parts = base_max_i64(1, base_min_i64(wanted, work * (panels / PANELS) / TASK_WORK));
   const int64_t tasks = p->l.groups * chunks * parts;
   i8_finish f;
   TRY(KERN_PART_NAME(i8_finish_of)(p, &f));
   const bool gathers = p->gather != NULL;
-  byte_x *rows = gathers ? base_call_scratch(p->call, (size_t)(CHUNK * pitch), sizeof *rows) : NULL;
+  byte_x *rows = gathers ? base_call_scratch(p->call, (size_t)(chunk * pitch), sizeof *rows) : NULL;
   if (gathers && !rows) return base_no_memory(p->call->err, "scratch");
   int64_t gathered = -1;
   for (int64_t task = base_call_first(p->call, tasks); task < tasks; task = base_call_next(p->call, task, tasks)) {
-    const int64_t which = task / parts, part = task % parts, group = which / chunks, first = which % chunks * CHUNK;
-    const int64_t count = base_min_i64(CHUNK, p->m - first), quads = (panels + PANELS - 1) / PANELS;
+    const int64_t which = task / parts, part = task % parts, group = which / chunks, first = which % chunks * chunk;
+    const int64_t count = base_min_i64(chunk, p->m - first);
     const byte_x *x = gathers ? rows : (const byte_x *)p->x + first * p->x_pitch;
     if (gathers && which != gathered) p->gather(p, group, first, count, rows);
     gathered = which;
     multiply_rows(&f, x, gathers ? pitch : p->x_pitch, group, first, count, quads * part / parts * PANELS,
                   base_min_i64(panels, quads * (part + 1) / parts * PANELS));
   }
+  if (p->tiles) p->tiles->end();
   return TD_OK;
 }
 

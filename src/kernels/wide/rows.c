@@ -34,6 +34,11 @@
 #else
 #define BF16(...)
 #endif
+#if defined KERN_ROWS_tiles
+#define TILES(family, bits, flags, function) ROW(family, bits, flags, KERN_PART_NAME(function))
+#else
+#define TILES(...)
+#endif
 static const kern_row rows[] = {
 #include "kernels/kernels.def"
 };

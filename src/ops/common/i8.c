@@ -13,7 +13,7 @@ td_status ops_i8_check(ir_infer *ctx, td_dtype *out) {
   for (size_t i = 0; i < OPS_COUNT(scales); i++) scaled = scaled && scales[i] >= 0 && isfinite(scales[i]);
   if (!scaled || !(s.y_zero >= s.least && s.y_zero <= s.most) || !(s.t_zero >= s.least && s.t_zero <= s.most))
     return ir_infer_fail(ctx, "a scale or zero point is out of range");
-  if ((s.panel != 8 && s.panel != 16) || (s.depth != 2 && s.depth != 4))
+  if ((s.panel != 8 && s.panel != 16) || (s.depth != 2 && s.depth != 4 && s.depth != KERN_I8_TILE))
     return ir_infer_fail(ctx, "there are no panels of %lld columns by %lld", (long long)s.panel, (long long)s.depth);
   if (x != TD_F32 && ((x != TD_U8 && x != TD_I8) || s.x_scale == 0))
     return ir_infer_fail(ctx, "x must be f32, or of 8 bits with a scale");
@@ -129,9 +129,11 @@ static uint32_t next_random(uint32_t *state) { return (*state = *state * 1664525
 bool ops_case_i8(ir_case *c, int64_t groups, int64_t n, int64_t k, int32_t rank, const int64_t *x_dims,
                  uint32_t variant) {
   static const td_dtype types[] = {TD_F32, TD_F32, TD_U8, TD_I8};
-  const bool wide = variant % 2, dynamic = variant / 2 % 4 == 0;
-  const td_dtype type = types[variant / 2 % 4];
-  const int64_t panel = wide ? 16 : 8, depth = wide ? 4 : 2;
+  static const int64_t forms[OPS_I8_FORMS][2] = {{8, 2}, {16, 4}, {16, KERN_I8_TILE}};
+  const uint32_t made = variant / OPS_I8_FORMS % 4;
+  const int64_t panel = forms[variant % OPS_I8_FORMS][0], depth = forms[variant % OPS_I8_FORMS][1];
+  const bool dynamic = made == 0;
+  const td_dtype type = types[made];
   uint32_t state = (uint32_t)(k * 31 + n);
   kern_i8_layout l;
   if (!kern_i8_layout_of(groups, n, k, panel, depth, &l)) return false;
@@ -150,7 +152,7 @@ bool ops_case_i8(ir_case *c, int64_t groups, int64_t n, int64_t k, int32_t rank,
   ops_case_arg(c, ARG_INT("depth", depth));
   ops_case_arg(c, ARG_FLOAT("x_scale", dynamic ? 0 : 1.0 / 64));
   ops_case_arg(c, ARG_INT("x_zero", dynamic ? 0 : 131));
-  ops_case_arg(c, ARG_FLOAT("y_scale", variant / 2 % 4 == 2 || variant / 2 % 4 == 3 ? 0.37 : 0));
+  ops_case_arg(c, ARG_FLOAT("y_scale", made >= 2 ? 0.37 : 0));
   ops_case_arg(c, ARG_INT("y_zero", type == TD_I8 ? -3 : type == TD_U8 ? 100 : 0));
   ops_case_arg(c, ARG_BOOL("y_signed", type == TD_I8));
   return true;

@@ -20,5 +20,5 @@ bool ops_case_i8_residual(ir_case *c, int32_t rank, const int64_t *dims);
  * result. `x_dims` of x, operand 0. */
 bool ops_case_i8(ir_case *c, int64_t groups, int64_t n, int64_t k, int32_t rank, const int64_t *x_dims,
                  uint32_t variant);
-enum { OPS_I8_VARIANTS = 8 };
+enum { OPS_I8_FORMS = 3, OPS_I8_VARIANTS = 4 * OPS_I8_FORMS };
 #endif

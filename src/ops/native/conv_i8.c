@@ -129,7 +129,7 @@ static bool cases(ir_case *c, uint32_t number) {
   static const int64_t steps[][2] = {{1, 1}, {2, 2}};
   enum { ADDED = 1 << 30 }; /* a residual of 8 bits */
   static const uint32_t parts[] = {BIAS, 0, BIAS | RESIDUAL, ADDED, 0};
-  enum { BYTES = 4, FIRST = 4 }; /* variants of ops_case_i8 whose x is of 8 bits */
+  enum { FIRST = 2 * OPS_I8_FORMS, BYTES = OPS_I8_VARIANTS - FIRST }; /* variants of ops_case_i8 whose x is of 8 bits */
   const shape *s = &shapes[number / BYTES % OPS_COUNT(shapes)];
   if (number >= BYTES * OPS_COUNT(shapes)) return false;
   const int64_t x[] = {s->batch, s->in[0], s->in[1], s->channels};
@@ -145,11 +145,11 @@ static bool cases(ir_case *c, uint32_t number) {
   const bool depthwise = s->groups > 1 && s->groups == s->channels && s->groups == s->out;
   const int64_t k = s->channels / s->groups * s->kernel[0] * s->kernel[1];
   const uint32_t variant = FIRST + number % BYTES, part = parts[number / BYTES % OPS_COUNT(parts)];
-  const int64_t depth = variant % 2 ? 4 : 2, rows = (s->kernel[0] + depth - 1) / depth * depth;
+  const int64_t depth = variant % OPS_I8_FORMS ? 4 : 2, rows = (s->kernel[0] + depth - 1) / depth * depth;
   const bool made = depthwise ? ops_case_i8(c, 1, s->out, rows * s->kernel[1], 4, x, variant)
                               : ops_case_i8(c, s->groups, s->out / s->groups, k, 4, x, variant);
   if (!made) return false;
-  const bool adds = part == ADDED && variant / 2 % 4 >= 2; /* of which results are bytes */
+  const bool adds = part == ADDED && variant / OPS_I8_FORMS >= 2; /* of which results are bytes */
   return (adds ? ops_case_i8_residual(c, 4, y) : true) &&
          ops_case_epilogue(c, adds ? 0 : part & (BIAS | RESIDUAL), number % 3 ? KERN_ACT_relu : KERN_ACT_clamp, adds, 4,
                            y);

@@ -36,35 +36,17 @@ struct serve_log {
 
 /* ---- texts of clients ---- */
 
-/* Bytes of the UTF-8 sequence at `at`, and its number; 0: it is none. */
-static size_t decode(const uint8_t *at, size_t left, uint32_t *number) {
-  static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-  const size_t length = at[0] < 0x80   ? 1
-                        : at[0] < 0xc2 ? 0
-                        : at[0] < 0xe0 ? 2
-                        : at[0] < 0xf0 ? 3
-                        : at[0] < 0xf5 ? 4
-                                       : 0;
-  if (!length || length > left) return 0;
-  *number = length == 1 ? at[0] : at[0] & (0x7fu >> length);
-  for (size_t i = 1; i < length; i++) {
-    if ((at[i] & 0xc0) != 0x80) return 0;
-    *number = *number << 6 | (at[i] & 0x3f);
-  }
-  const bool is_surrogate = *number >= 0xd800 && *number < 0xe000;
-  return *number < least[length] || is_surrogate || *number > 0x10ffff ? 0 : length;
-}
-
 void serve_quote(base_text *to, base_str text) {
   base_text_add(to, "\"", 1);
-  for (size_t i = 0; i < text.length;) {
-    uint32_t number = 0;
-    const size_t length = decode((const uint8_t *)text.at + i, text.length - i, &number);
-    if (!length) base_text_add(to, "\\ufffd", 6);
-    else if (number == '"' || number == '\\') base_text_print(to, "\\%c", (char)number);
-    else if (number < 0x20 || (number >= 0x7f && number < 0xa0)) base_text_print(to, "\\u%04x", number);
-    else base_text_add(to, text.at + i, length);
-    i += length ? length : 1;
+  for (const uint8_t *from = (const uint8_t *)text.at, *end = from + text.length; from < end;) {
+    const uint8_t *at = from;
+    uint32_t code;
+    const bool whole = base_utf8_next(&at, end, &code);
+    if (!whole) base_text_add(to, "\\ufffd", 6);
+    else if (code == '"' || code == '\\') base_text_print(to, "\\%c", (char)code);
+    else if (code < 0x20 || (code >= 0x7f && code < 0xa0)) base_text_print(to, "\\u%04x", code);
+    else base_text_add(to, (const char *)from, (size_t)(at - from));
+    from = whole ? at : from + 1;
   }
   base_text_add(to, "\"", 1);
 }

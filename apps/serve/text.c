@@ -99,20 +99,6 @@ static int by_code(const void *key, const void *row) {
   return code < ((const accent *)row)->code ? -1 : code > ((const accent *)row)->code;
 }
 
-/* One character of UTF-8; false: it is damaged. */
-static bool next_code(const uint8_t **at, const uint8_t *end, uint32_t *code) {
-  const uint8_t first = *(*at)++;
-  const int more = first < 0x80 ? 0 : first < 0xc2 ? -1 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : first < 0xf5 ? 3 : -1;
-  if (more < 0 || end - *at < more) return false;
-  *code = more == 0 ? first : first & (0x3fu >> more);
-  for (int i = 0; i < more; i++, ++*at) {
-    if ((**at & 0xc0) != 0x80) return false;
-    *code = *code << 6 | (**at & 0x3f);
-  }
-  static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
-  return *code >= least[more] && *code <= 0x10ffff && (*code < 0xd800 || *code > 0xdfff);
-}
-
 /* To ASCII without punctuation. UTF-8's characters are as long as what is left of them, but for a few: those are cut to
  * their room, which no word of a vocabulary depends on. */
 static td_status reduce(char *text, size_t *length, td_error *err) {
@@ -120,7 +106,7 @@ static td_status reduce(char *text, size_t *length, td_error *err) {
   char *to = text;
   while (at < end) {
     uint32_t code;
-    if (!next_code(&at, end, &code)) return bad(err, "the text is no UTF-8");
+    if (!base_utf8_next(&at, end, &code)) return bad(err, "the text is no UTF-8");
     if (code < 0x80) {
       const char c = small((char)code);
       if (is_small(c) || is_digit(c) || (c && c <= ' ') || c == 0x7f) *to++ = c;

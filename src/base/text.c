@@ -76,6 +76,19 @@ void base_text_print(base_text *text, const char *format, ...) {
   va_end(args);
 }
 
+bool base_utf8_next(const uint8_t **at, const uint8_t *end, uint32_t *code) {
+  static const uint32_t least[] = {0, 0x80, 0x800, 0x10000}; /* a longer form of what is below is refused */
+  const uint8_t first = *(*at)++;
+  const int more = first < 0x80 ? 0 : first < 0xc2 ? -1 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : first < 0xf5 ? 3 : -1;
+  if (more < 0 || end - *at < more) return false;
+  *code = more == 0 ? first : first & (0x3fu >> more);
+  for (int i = 0; i < more; i++, ++*at) {
+    if ((**at & 0xc0) != 0x80) return false;
+    *code = *code << 6 | (**at & 0x3f);
+  }
+  return *code >= least[more] && *code <= 0x10ffff && (*code < 0xd800 || *code > 0xdfff);
+}
+
 void base_text_quote(base_text *text, const char *bytes, size_t count) {
   base_text_add(text, "\"", 1);
   for (size_t i = 0; i < count; i++) {

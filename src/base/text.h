@@ -19,6 +19,10 @@ base_str base_node_name(const char *origin);
 /* Is `name` one of the names in `list`, which commas separate? NULL lists nothing. */
 bool base_str_listed(const char *list, const char *name);
 
+/* The character of UTF-8 at *at, which goes behind it (RFC 3629). False: there is none, and *at is somewhere up
+ * to `end`. Needs *at < end. */
+bool base_utf8_next(const uint8_t **at, const uint8_t *end, uint32_t *code);
+
 /* A growing NUL-terminated buffer. Start with {.allocator = a}. When memory runs out `failed` is set, later calls do
  * nothing, and the text so far stays valid: check once at the end. */
 typedef struct base_text {

@@ -389,13 +389,12 @@ static td_status add_mask(site *s, ir_value mask, double factor, bool replaces, 
   return add(s, OP_aten_add, in, 2, NULL, 0, &s->masks[at]);
 }
 
-/* where(condition, 0, hidden), or the other way round, of which what is not 0 replaces scores. */
-static td_status add_choice(site *s, ir_value condition, ir_value hidden, bool where_true, double factor, bool *fits) {
-  ir_value in[3] = {condition}, mask;
+/* where(condition, 0, hidden); `where_true`: where(condition, hidden, 0). */
+static td_status choose_hidden(site *s, ir_value condition, ir_value hidden, bool where_true, ir_value *mask) {
+  ir_value in[3] = {condition};
   TRY(ir_add_scalar(s->e->graph, TD_F32, 0, &in[where_true ? 2 : 1], s->e->err));
   in[where_true ? 1 : 2] = hidden;
-  TRY(add(s, OP_aten_where, in, 3, NULL, 0, &mask));
-  return add_mask(s, mask, factor, true, fits);
+  return add(s, OP_aten_where, in, 3, NULL, 0, mask);
 }
 
 /* A number so low that what it stands for takes no part in a softmax. */
@@ -459,9 +458,11 @@ static td_status read_scores(site *s, ir_value v, bool *matches) {
     } else if ((node = passes_producer(e, v, OP_aten_where))) {
       uint32_t side = leads_to_product(e, node->in[1], &type, 0) ? 1 : 2;
       v = node->in[side];
-      ir_value condition = node->in[0], hidden = node->in[3 - side];
+      ir_value condition = node->in[0], hidden = node->in[3 - side], mask;
       *matches = hides(e, hidden) && factor > 0 && !s->row_scale.id;
-      if (*matches) TRY(add_choice(s, condition, hidden, side == 2, factor, matches));
+      if (!*matches) break;
+      TRY(choose_hidden(s, condition, hidden, side == 2, &mask));
+      TRY(add_mask(s, mask, factor, true, matches));
     } else {
       *matches = false;
     }
@@ -585,10 +586,9 @@ static td_status read_sdpa_mask(site *s, ir_value mask, base_dim keys, bool *fit
                       (t->dtype == TD_F32 || t->dtype == TD_BOOL));
   if (!t || !*fits_keys) return TD_OK;
   if (t->dtype == TD_F32) return s->masks[0] = mask, TD_OK;
-  ir_value in[3] = {mask}; /* PyTorch adds it: what is no number shows */
-  TRY(ir_add_scalar(s->e->graph, TD_F32, 0, &in[1], s->e->err));
-  TRY(ir_add_scalar(s->e->graph, TD_F32, -INFINITY, &in[2], s->e->err));
-  return add(s, OP_aten_where, in, 3, NULL, 0, &s->masks[0]);
+  ir_value hidden;
+  TRY(ir_add_scalar(s->e->graph, TD_F32, -INFINITY, &hidden, s->e->err));
+  return choose_hidden(s, mask, hidden, false, &s->masks[0]); /* PyTorch adds it: what is no number shows */
 }
 
 static td_status visit_sdpa(passes_edit *e, ir_node id, const ir_node_def *def) {

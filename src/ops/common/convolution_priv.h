@@ -1,6 +1,5 @@
-/* convolution_priv.h -- convolution as products of the weights with blocks of image patches, for f32, f64 and
- * integers (modulo 2^64, so modulo any narrower type, too); shared by
- * aten::convolution and the quantised forms. */
+/* convolution_priv.h -- convolution as products of the weights with blocks of image patches, for f32, f64 and integers
+ * (modulo 2^64, so modulo any narrower type, too); shared by aten::convolution and the quantised forms. */
 #ifndef OPS_CONVOLUTION_PRIV_H
 #define OPS_CONVOLUTION_PRIV_H
 #include "ops/common/gemm_priv.h"

@@ -1,17 +1,15 @@
 /* compare.c -- `treadle compare`: two ways to run a model, output by output, and the first node where they part.
  *
- * Every node's result is made an output of both. Where the two then agree everywhere although they do not as they are,
- * the fault needs nodes to be fused, which outputs between them prevent: then one output at a time is added, by halves.
- * This assumes that later nodes stay wrong after the first one does. All of it happens in a process of its own, so that
- * a crash is an answer too: it names the step. */
+ * <treadle/debug.h> judges and searches. All of it happens in a process of its own, so that a crash is an answer too:
+ * it names the step. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "alone.h"
 #include "apart.h"
 #include "chain.h"
 #include "faults.h"
+#include "runner.h"
 
 #include <treadle/experimental.h>
 
@@ -20,113 +18,50 @@ typedef struct comparison {
   cli_way ways[2]; /* 0: expected, 1: got */
   cli_feed feed;
   cli_tolerance tolerance;
-  cli_arbiter outputs, nodes; /* of runs as they are, and with every node's result kept */
-  cli_trial truth;            /* eager's outputs, where others were recorded; else zeroed */
-  cli_nodes nodes_of;         /* of what is held against eager */
-  json_t *json;               /* NULL: text */
+  cli_runner runner;
+  bool other_nodes; /* what is expected is not eager of this model */
+  json_t *json;     /* NULL: text */
 } comparison;
 
 /* ---- printing ---- */
-
-/* `rounding`: it differs, but the arbiter attributes that to rounding. */
-static const char *verdict(const cli_metrics *m, bool rounding) {
-  if (m->other_type) return "other type";
-  if (m->unlike) return "not finite";
-  return rounding ? "rounding" : m->failed ? "differs" : "same";
-}
 
 static void print_head(const char *what) {
   printf("%s%-11s %10s %10s %10s %12s %12s  %s%s\n", cli_colour_code(stdout, CLI_BOLD), "", "max abs", "max rel", "ulp",
          "cosine", "failed", what, cli_colour_code(stdout, CLI_PLAIN));
 }
 
-static void print_line(const char *name, const cli_metrics *m, bool rounding) {
+static void print_line(const td_difference *d) {
+  const bool same = !d->failed && !d->other_type;
   printf("%s%-11s%s %10.3g %10.3g %10.3g %12.9f %12lld  %s\n",
-         cli_colour_code(stdout, !cli_parts(m) ? CLI_GREEN
-                                 : rounding    ? CLI_YELLOW
-                                               : CLI_RED),
-         verdict(m, rounding), cli_colour_code(stdout, CLI_PLAIN), m->absolute, m->relative, m->ulp, m->cosine,
-         (long long)m->failed, name);
+         cli_colour_code(stdout, d->fails ? CLI_RED
+                                 : same   ? CLI_GREEN
+                                          : CLI_YELLOW),
+         d->verdict, cli_colour_code(stdout, CLI_PLAIN), d->absolute, d->relative, d->ulp, d->cosine,
+         (long long)d->failed, d->name);
 }
 
-static json_t *metrics_json(const char *name, const cli_metrics *m, bool rounding) {
+static json_t *difference_json(const td_difference *d) {
   json_t *row = json_object();
-  cli_json_set(row, "name", cli_json_text(name));
-  cli_json_set(row, "verdict", cli_json_text(verdict(m, rounding)));
-  cli_json_set(row, "max_abs", cli_json_real(m->absolute));
-  cli_json_set(row, "max_rel", cli_json_real(m->relative));
-  cli_json_set(row, "ulp", cli_json_real(m->ulp));
-  cli_json_set(row, "cosine", cli_json_real(m->cosine));
-  cli_json_set(row, "elements", json_integer(m->count));
-  cli_json_set(row, "failed", json_integer(m->failed));
+  cli_json_set(row, "name", cli_json_text(d->name));
+  cli_json_set(row, "verdict", cli_json_text(d->verdict));
+  cli_json_set(row, "max_abs", cli_json_real(d->absolute));
+  cli_json_set(row, "max_rel", cli_json_real(d->relative));
+  cli_json_set(row, "ulp", cli_json_real(d->ulp));
+  cli_json_set(row, "cosine", cli_json_real(d->cosine));
+  cli_json_set(row, "elements", json_integer(d->count));
+  cli_json_set(row, "failed", json_integer(d->failed));
   return row;
 }
 
-/* ---- outputs ---- */
-
-static bool show_outputs(comparison *c, const cli_trial *got, const cli_trial *expected) {
-  bool parted = false;
-  json_t *rows = c->json ? json_array() : NULL;
-  if (!c->json) print_head("output");
-  for (size_t i = 0; i < expected->count; i++) {
-    const cli_metrics m = cli_trial_difference(got, expected, i, &c->tolerance);
-    bool rounding;
-    const bool recorded = c->truth.count > 0;
-    const cli_metrics base = recorded ? cli_trial_difference(&c->truth, expected, i, &c->tolerance) : m;
-    parted |= cli_output_parts(&c->nodes_of, &c->outputs, &m, got, recorded ? &c->truth : expected, i, &rounding);
-    if (recorded && cli_parts(&base)) { /* the arbiter knows what eager's rounding is, not what a recording's is */
-      parted |= rounding;
-      rounding = false;
-    }
-    if (c->json) cli_json_set(rows, NULL, metrics_json(expected->names[i], &m, rounding));
-    else print_line(expected->names[i], &m, rounding);
-  }
-  if (c->json) cli_json_set(c->json, "outputs", rows);
-  return parted;
+static void show_difference(void *rows, const td_difference *d) {
+  if (rows) cli_json_set(rows, NULL, difference_json(d));
+  else print_line(d);
 }
 
-/* ---- nodes ---- */
-
-typedef struct search {
-  const comparison *c;
-  const cli_trial *expected; /* with every node's result */
-  size_t first;              /* output of the first node */
-  cli_metrics metrics;       /* of the node found */
-} search;
-
-/* Is the result of node `index` another one when it alone is an output besides those of the model? */
-static td_status parts_alone(search *s, size_t index, bool *parts, td_error *err) {
-  cli_way way = s->c->ways[1];
-  way.taps = s->expected->names[index];
-  cli_feed feed = s->c->feed;
-  cli_trial got;
-  TRY(cli_trial_run(s->c->args, &way, &feed, &got, err));
-  const base_value *value = &s->expected->values[index];
-  cli_trial one = {.count = s->first + 1, .values = base_new(s->c->args->arena, base_value, s->first + 1)};
-  td_status status = one.values ? TD_OK : base_no_memory(err, "a value");
-  if (status == TD_OK) {
-    one.values[s->first] = *value;
-    s->metrics = cli_trial_difference(&got, &one, s->first, &s->c->tolerance);
-    *parts = cli_parts(&s->metrics);
-  }
-  cli_trial_close(&got);
-  return status;
-}
-
-/* The first node from s->first on that parts when it is tapped alone; expected->count: none. */
-static td_status search_halves(search *s, size_t *found, td_error *err) {
-  size_t low = s->first, high = s->expected->count; /* all before low agree; high parts, or is the end */
-  cli_metrics last = {0};
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    bool parts;
-    TRY(parts_alone(s, middle, &parts, err));
-    if (parts) high = middle, last = s->metrics;
-    else low = middle + 1;
-  }
-  *found = high;
-  s->metrics = last;
-  return TD_OK;
+/* Rows of a table, one for each of the model's outputs, or nodes. */
+static json_t *begin_rows(const comparison *c, const char *what) {
+  if (!c->json) print_head(what);
+  return c->json ? json_array() : NULL;
 }
 
 /* What computes the node, or the output, in the model as it is, without its result kept. */
@@ -142,79 +77,31 @@ static void show_place(const comparison *c, const char *name) {
   cli_trial_close(&t);
 }
 
-static void show_found(const comparison *c, const char *name, const cli_metrics *m, const char *how) {
+static void show_found(const comparison *c, const td_difference *d, bool fused) {
+  const char *how = fused ? "which differs only when nodes are fused" : "with every node's result kept";
   if (c->json) {
-    json_t *row = metrics_json(name, m, false);
+    json_t *row = difference_json(d);
     cli_json_set(row, "how", cli_json_text(how));
     cli_json_set(c->json, "first_node", row);
     return;
   }
   printf("\nfirst node that differs, %s:\n", how);
-  print_line(name, m, false);
-  show_place(c, name);
+  print_line(d);
+  show_place(c, d->name);
 }
 
-/* `m` is how far the results are apart; of a node that is wrong on its own, how far it is from right. */
-static bool node_parts(comparison *c, cli_metrics *m, const cli_trial *got, const cli_trial *expected, size_t i,
-                       bool *rounding) {
-  cli_metrics own;
-  cli_alone *alone = c->nodes_of.known || cli_parts(m) ? cli_ask_nodes(&c->nodes_of) : NULL;
-  const bool wrong = alone && cli_alone_parts(alone, i, &own);
-  *rounding = cli_parts(m) && (alone ? !wrong : cli_is_rounding(&c->nodes, got, expected, i));
-  if (wrong) *m = own;
-  return cli_parts(m) && !*rounding;
-}
-
-static void show_nodes(comparison *c, const cli_trial *got, const cli_trial *expected, size_t first) {
-  json_t *rows = c->json ? json_array() : NULL;
-  if (!c->json) print_head("node");
-  for (size_t i = first; i < expected->count; i++) {
-    cli_metrics m = cli_trial_difference(got, expected, i, &c->tolerance);
-    bool rounding;
-    node_parts(c, &m, got, expected, i, &rounding);
-    if (c->json) cli_json_set(rows, NULL, metrics_json(expected->names[i], &m, rounding));
-    else print_line(expected->names[i], &m, rounding);
-  }
-  if (c->json) cli_json_set(c->json, "nodes", rows);
-}
-
-/* Of outputs [from, to); expected->count: none. */
-static size_t first_parted(comparison *c, const cli_trial *got, const cli_trial *expected, size_t from, size_t to,
-                           cli_metrics *m) {
-  for (size_t i = from; i < to; i++) {
-    *m = cli_trial_difference(got, expected, i, &c->tolerance);
-    bool rounding;
-    if (node_parts(c, m, got, expected, i, &rounding)) return i;
-  }
-  return expected->count;
-}
-
-static td_status look_inside(comparison *c, size_t outputs, bool parted, td_error *err) {
-  cli_way ways[2] = {c->ways[0], c->ways[1]};
-  ways[0].taps = ways[1].taps = "*";
-  cli_trial expected, got;
-  TRY(cli_trial_run(c->args, &ways[0], &c->feed, &expected, err));
-  td_status status = cli_trial_run(c->args, &ways[1], &c->feed, &got, err);
-  if (status != TD_OK) {
-    cli_trial_close(&expected);
-    return status;
-  }
-  cli_metrics m;
-  size_t found = first_parted(c, &got, &expected, outputs, expected.count, &m);
-  if (found == expected.count) found = first_parted(c, &got, &expected, 0, outputs, &m); /* what makes an output */
-  if (cli_flag(c->args, "nodes")) show_nodes(c, &got, &expected, outputs);
-  cli_trial_close(&got);
-  if (found < expected.count) show_found(c, expected.names[found], &m, "with every node's result kept");
-  else if (parted) {
-    search s = {.c = c, .expected = &expected, .first = outputs};
-    status = search_halves(&s, &found, err);
-    if (status == TD_OK && found < expected.count)
-      show_found(c, expected.names[found], &s.metrics, "which differs only when nodes are fused");
-    else if (status == TD_OK)
-      cli_note("no intermediate result differs when kept; only the nodes producing the outputs do");
-  }
-  cli_trial_close(&expected);
-  return status;
+static td_status look_inside(comparison *c, td_comparison *inner, size_t outputs, bool differ, td_error *err) {
+  const bool nodes = cli_flag(c->args, "nodes");
+  json_t *rows = nodes ? begin_rows(c, "node") : NULL;
+  td_difference found;
+  int32_t fused;
+  const td_status status =
+      td_comparison_nodes(inner, outputs, differ, nodes ? show_difference : NULL, rows, &found, &fused, err);
+  if (rows) cli_json_set(c->json, "nodes", rows);
+  if (status == TD_OK) show_found(c, &found, fused != 0);
+  if (status == TD_ANSWER_NO && differ)
+    cli_note("no intermediate result differs when kept; only the nodes producing the outputs do");
+  return status == TD_ANSWER_NO ? TD_OK : status;
 }
 
 /* ---- values that are no numbers ---- */
@@ -277,43 +164,17 @@ static td_status read_ways(comparison *c, td_error *err) {
   c->ways[0].backend = base_arena_slice(c->args->arena, names, (size_t)(comma - names));
   c->ways[1].backend = comma + 1;
   if (!c->ways[0].backend) return base_no_memory(err, "a name");
-  const cli_arbiter arbiter = {
-      .args = c->args, .feed = &c->feed, .truth = {.backend = "eager"}, .tolerance = &c->tolerance};
-  c->outputs = c->nodes = arbiter;
-  c->nodes.truth.taps = "*";
-  c->nodes_of = (cli_nodes){.args = c->args, .feed = &c->feed, .tolerance = &c->tolerance, .way = c->ways[1]};
-  c->nodes_of.asked = two || strcmp(c->ways[0].backend, "eager") != 0; /* nobody knows them */
+  c->other_nodes = two || strcmp(c->ways[0].backend, "eager") != 0;
+  c->runner = (cli_runner){.args = c->args, .feed = &c->feed};
   return cli_tolerance_asked(c->args, &c->tolerance, err);
 }
 
-/* Recorded outputs have the names of eager's. */
-static td_status expect(comparison *c, cli_trial *expected, td_error *err) {
-  const char *recorded = cli_value(c->args, "expect");
-  TRY(cli_trial_run(c->args, &c->ways[0], &c->feed, expected, err));
-  if (!recorded) return TD_OK;
-  c->truth = *expected;
-  const td_status status = cli_trial_recorded(c->args, &c->truth, recorded, expected, err);
-  if (status != TD_OK) cli_trial_close(&c->truth);
-  return status;
-}
-
-/* Do all outputs of `got` agree with eager's? */
-static bool agrees_with_truth(const comparison *c, const cli_trial *got) {
-  bool parts = c->truth.count != got->count;
-  for (size_t i = 0; !parts && i < got->count; i++) {
-    const cli_metrics m = cli_trial_difference(got, &c->truth, i, &c->tolerance);
-    parts = cli_parts(&m);
-  }
-  return !parts;
-}
-
-static void tell_parted(const comparison *c, bool others) {
+static void tell_difference(const comparison *c, bool others) {
   const char *backend = c->ways[1].backend, *before = c->ways[0].backend;
   if (others)
     cli_note(
         "%s and %s agree, and differ from the recorded outputs: these were made with other inputs, other weights or "
-        "another "
-        "model",
+        "another model",
         backend, before);
   else if (cli_value(c->args, "expect"))
     cli_note("%s and the recorded outputs differ; the nodes are those where it differs from %s", backend, before);
@@ -321,28 +182,76 @@ static void tell_parted(const comparison *c, bool others) {
   else cli_note("%s and %s differ; `treadle bisect` finds the pass or kernel", before, backend);
 }
 
-static td_status compare_ways(comparison *c, td_error *err) {
+/* The results of one run of each way, and what was recorded of another one. */
+typedef struct both {
   cli_trial expected, got;
-  TRY(expect(c, &expected, err));
-  td_status status = cli_trial_run(c->args, &c->ways[1], &c->feed, &got, err);
-  const size_t outputs = expected.count;
-  if (status == TD_OK && got.count != outputs)
-    status = base_fail(err, TD_BAD_ARGUMENT, c->ways[1].path, -1, "has %zu outputs, not %zu", got.count, outputs);
-  const bool parted = status == TD_OK && show_outputs(c, &got, &expected);
-  if (status == TD_OK && !parted && !c->ways[1].path) status = cli_check_fault(c->args, got.model, got.session, err);
-  const bool others = parted && cli_value(c->args, "expect") && agrees_with_truth(c, &got);
-  if (status == TD_OK) cli_note_nan(c->args, got.model, &c->feed, got.names, got.values, got.count);
-  cli_trial_close(&got);
-  cli_trial_close(&expected);
-  cli_trial_close(&c->truth);
-  if (status == TD_OK && !c->ways[1].path && ((parted && !others) || cli_flag(c->args, "nodes")))
-    status = look_inside(c, outputs, parted && !others, err);
-  cli_nodes_close(&c->nodes_of);
-  cli_arbiter_close(&c->outputs);
-  cli_arbiter_close(&c->nodes);
-  if (status != TD_OK || !parted) return status;
-  tell_parted(c, others);
-  return TD_ANSWER_NO;
+  td_results expect, have, recorded; /* the last: of no count, without --expect */
+} both;
+
+static td_status read_recorded(comparison *c, const cli_trial *like, td_results *recorded, td_error *err) {
+  const char *folder = cli_value(c->args, "expect");
+  cli_trial read;
+  if (!folder) return TD_OK;
+  TRY(cli_trial_recorded(c->args, like, folder, &read, err));
+  return cli_results_of(c->args, &read, recorded, err);
+}
+
+static td_status run_both(comparison *c, both *b, td_error *err) {
+  TRY(cli_trial_run(c->args, &c->ways[0], &c->feed, &b->expected, err));
+  TRY(cli_results_of(c->args, &b->expected, &b->expect, err));
+  TRY(read_recorded(c, &b->expected, &b->recorded, err));
+  TRY(cli_trial_run(c->args, &c->ways[1], &c->feed, &b->got, err));
+  TRY(cli_results_of(c->args, &b->got, &b->have, err));
+  if (b->got.count == b->expected.count) return TD_OK;
+  return base_fail(err, TD_BAD_ARGUMENT, c->ways[1].path, -1, "has %zu outputs, not %zu", b->got.count,
+                   b->expected.count);
+}
+
+/* `*others`: two ways agree, and differ from what was recorded. */
+static td_status show_outputs(comparison *c, td_comparison *inner, const both *b, bool *differ, bool *others,
+                              td_error *err) {
+  const td_results *recorded = b->recorded.size ? &b->recorded : NULL;
+  json_t *rows = begin_rows(c, "output");
+  int32_t differs = 0;
+  const td_status status =
+      td_comparison_outputs(inner, &b->have, &b->expect, recorded, show_difference, rows, &differs, err);
+  if (rows) cli_json_set(c->json, "outputs", rows);
+  *differ = differs != 0;
+  *others = recorded && *differ;
+  if (status != TD_OK || !*others) return status;
+  TRY(td_comparison_outputs(inner, &b->have, &b->expect, NULL, NULL, NULL, &differs, err));
+  *others = !differs;
+  return TD_OK;
+}
+
+static td_status compare_results(comparison *c, td_comparison *inner, both *b, bool *differ, td_error *err) {
+  const bool two = c->ways[1].path != NULL;
+  const size_t outputs = b->expected.count;
+  bool others;
+  TRY(show_outputs(c, inner, b, differ, &others, err));
+  if (!*differ && !two) TRY(cli_check_fault(c->args, b->got.model, b->got.session, err));
+  cli_note_nan(c->args, b->got.model, &c->feed, b->got.names, b->got.values, b->got.count);
+  cli_trial_close(&b->got);
+  cli_trial_close(&b->expected);
+  if (!two && ((*differ && !others) || cli_flag(c->args, "nodes")))
+    TRY(look_inside(c, inner, outputs, *differ && !others, err));
+  if (*differ) tell_difference(c, others);
+  return TD_OK;
+}
+
+static td_status compare_ways(comparison *c, td_error *err) {
+  both b = {0};
+  td_comparison *inner = NULL;
+  bool differ = false;
+  c->runner.ways[TD_SIDE_EXPECTED] = c->ways[0];
+  c->runner.ways[TD_SIDE_JUDGED] = c->ways[1];
+  td_status status = run_both(c, &b, err);
+  if (status == TD_OK) status = cli_runner_compare(&c->runner, &c->tolerance, c->other_nodes, &inner, err);
+  if (status == TD_OK) status = compare_results(c, inner, &b, &differ, err);
+  cli_trial_close(&b.got);
+  cli_trial_close(&b.expected);
+  td_comparison_free(inner);
+  return status == TD_OK && differ ? TD_ANSWER_NO : status;
 }
 
 /* What the process that compares leaves behind. */
@@ -355,7 +264,7 @@ typedef struct outcome {
 static void compare_apart(void *user, void *result) {
   comparison *c = user;
   outcome *to = result;
-  c->ways[1].where = c->nodes_of.way.where = to->where;
+  c->ways[1].where = to->where;
   if (cli_flag(c->args, "json")) c->json = json_object();
   to->status = cli_flag(c->args, "check-nan") ? hunt_nan(c, &to->err) : compare_ways(c, &to->err);
   const bool answered = to->status == TD_OK || to->status == TD_ANSWER_NO;

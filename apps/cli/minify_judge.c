@@ -4,10 +4,10 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "alone.h"
 #include "apart.h"
 #include "bundle.h"
 #include "minify.h"
+#include "runner.h"
 
 /* ---- inputs ---- */
 
@@ -74,21 +74,26 @@ typedef struct judging {
   const minify_model *model;
 } judging;
 
-/* As `compare` judges: nodes on their own operands, so that what flips in a quantisation is told from an error. */
-static void judge_outputs(minify *m, cli_args *args, const cli_way *way, const cli_feed *feed, const cli_trial *got,
-                          const cli_trial *expected, minify_verdict *to) {
-  cli_arbiter arbiter = {.args = args, .feed = feed, .truth = {.backend = "eager"}, .tolerance = &m->tolerance};
-  cli_nodes nodes = {.args = args, .feed = feed, .tolerance = &m->tolerance, .way = *way};
-  bool rounding;
+static void note_first(void *user, const td_difference *d) {
+  minify_verdict *to = user;
+  if (!d->fails || to->kind != MINIFY_PASSES) return;
+  to->kind = d->other_type ? MINIFY_TYPE : MINIFY_WRONG;
+  snprintf(to->output, sizeof to->output, "%s", d->name);
+}
+
+/* As `compare` judges. */
+static td_status judge_outputs(minify *m, cli_runner *runner, const cli_trial *got, const cli_trial *expected,
+                               minify_verdict *to, td_error *err) {
+  td_comparison *comparison;
+  td_results have, expect;
+  int32_t differs;
+  TRY(cli_results_of(runner->args, got, &have, err));
+  TRY(cli_results_of(runner->args, expected, &expect, err));
+  TRY(cli_runner_compare(runner, &m->tolerance, false, &comparison, err));
   to->kind = MINIFY_PASSES;
-  for (size_t i = 0; i < expected->count && to->kind == MINIFY_PASSES; i++) {
-    const cli_metrics d = cli_trial_difference(got, expected, i, &m->tolerance);
-    if (!cli_output_parts(&nodes, &arbiter, &d, got, expected, i, &rounding)) continue;
-    to->kind = d.other_type ? MINIFY_TYPE : MINIFY_WRONG;
-    snprintf(to->output, sizeof to->output, "%s", expected->names[i]);
-  }
-  cli_nodes_close(&nodes);
-  cli_arbiter_close(&arbiter);
+  const td_status status = td_comparison_outputs(comparison, &have, &expect, NULL, note_first, to, &differs, err);
+  td_comparison_free(comparison);
+  return status;
 }
 
 /* What the verdict is when this process ends now stands in it at every time. */
@@ -119,7 +124,10 @@ static void judge_child(void *user, void *result) {
     to->kind = type ? MINIFY_TYPE : loads ? MINIFY_RUN : MINIFY_LOAD;
     to->number = type ? 0 : (int)status;
     to->err = err;
-  } else judge_outputs(m, &args, &way, &feed, &got, &expected, to);
+  } else {
+    cli_runner runner = {.args = &args, .feed = &feed, .ways = {[TD_SIDE_JUDGED] = way}};
+    if (judge_outputs(m, &runner, &got, &expected, to, &to->err) != TD_OK) to->kind = MINIFY_INVALID;
+  }
   cli_trial_close(&got);
   cli_trial_close(&expected);
 }

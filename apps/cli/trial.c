@@ -1,5 +1,4 @@
 /* trial.c -- one model run in several ways on the same inputs. */
-#include <math.h>
 #include <string.h>
 
 #include "chain.h"
@@ -91,10 +90,20 @@ td_status cli_trial_open(cli_args *args, const cli_way *way, cli_trial *trial, t
   return status;
 }
 
+/* Names outlive the model. */
+static td_status make_feed(cli_args *args, const td_model *model, cli_feed *feed, td_error *err) {
+  TRY(cli_feed_make(args, model, false, feed, err));
+  for (size_t i = 0; i < feed->count; i++) {
+    feed->infos[i].name = base_arena_text(args->arena, feed->infos[i].name);
+    if (!feed->infos[i].name) return base_no_memory(err, "the names of inputs");
+  }
+  return TD_OK;
+}
+
 static td_status run(cli_args *args, const cli_way *way, cli_feed *feed, cli_trial *t, td_error *err) {
   if (way->where) snprintf(way->where, CLI_WHERE, "nothing yet: it was compiled");
   TRY(load(args, way, feed, &t->model, err));
-  if (feed->count == 0) TRY(cli_feed_make(args, t->model, false, feed, err));
+  if (feed->count == 0) TRY(make_feed(args, t->model, feed, err));
   TRY(cli_open_session(args, t->model, &t->session, err));
   if (td_model_input_count(t->model) != feed->count)
     return base_fail(err, TD_BAD_ARGUMENT, way->path, -1, "takes %zu inputs, not %zu", td_model_input_count(t->model),
@@ -135,34 +144,4 @@ void cli_trial_close(cli_trial *trial) {
   td_session_free(trial->session);
   td_model_free(trial->model);
   *trial = (cli_trial){0};
-}
-
-bool cli_parts(const cli_metrics *metrics) { return metrics->other_type || metrics->failed > 0; }
-
-static void join(cli_metrics *all, const cli_metrics *m) {
-  all->count += m->count;
-  all->failed += m->failed;
-  all->unlike += m->unlike;
-  all->largest = fmax(all->largest, m->largest);
-  all->absolute = fmax(all->absolute, m->absolute);
-  all->relative = fmax(all->relative, m->relative);
-  all->ulp = fmax(all->ulp, m->ulp);
-  all->cosine = fmin(all->cosine, m->cosine);
-  all->other_type |= m->other_type;
-  all->finite_expected &= m->finite_expected;
-  all->finite_got &= m->finite_got;
-}
-
-cli_metrics cli_trial_difference(const cli_trial *got, const cli_trial *expected, size_t index,
-                                 const cli_tolerance *tolerance) {
-  const base_value *a = &got->values[index], *b = &expected->values[index];
-  cli_metrics all = {.cosine = 1, .finite_expected = true, .finite_got = true};
-  if (a->kind == BASE_TENSOR && b->kind == BASE_TENSOR)
-    return cli_measure_difference(&a->tensor, &b->tensor, tolerance);
-  all.other_type = a->kind != BASE_LIST || b->kind != BASE_LIST || a->list.count != b->list.count;
-  for (int64_t i = 0; !all.other_type && i < a->list.count; i++) {
-    const cli_metrics m = cli_measure_difference(&a->list.items[i].tensor, &b->list.items[i].tensor, tolerance);
-    join(&all, &m);
-  }
-  return all;
 }

@@ -1,7 +1,7 @@
 /* trial.h -- one model run in several ways on the same inputs. */
 #ifndef CLI_TRIAL_H
 #define CLI_TRIAL_H
-#include "metrics.h"
+#include "tolerance.h"
 #include "values.h"
 
 /* A way to run a model, where the options of the command leave it open; NULL: the default, or nothing. */
@@ -38,11 +38,6 @@ td_status cli_trial_recorded(cli_args *args, const cli_trial *like, const char *
                              td_error *err);
 void cli_trial_close(cli_trial *trial);
 
-/* Output `index` of both; lists by their tensors, the worst figures of all. */
-cli_metrics cli_trial_difference(const cli_trial *got, const cli_trial *expected, size_t index,
-                                 const cli_tolerance *tolerance);
-/* Is anything outside the tolerance, or of another type? */
-bool cli_parts(const cli_metrics *metrics);
 /* --rtol and --atol. */
 td_status cli_tolerance_asked(const cli_args *args, cli_tolerance *tolerance, td_error *err);
 #define CLI_OPTION_RTOL \

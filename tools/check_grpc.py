@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 import grpc
 
@@ -77,6 +78,11 @@ class Checks:
             return self.channel.unary_unary(method)(message, timeout=20, **options)
         except grpc.RpcError as error:
             return error.code().name
+
+    def held(self):
+        """Bytes that requests hold, by the metrics."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=20) as reply:
+            return int(reply.read().split(b"\ntreadle_held_bytes ")[1].split()[0])
 
     def expect(self, what, got, wanted):
         if got == wanted or (callable(wanted) and wanted(got)):
@@ -168,6 +174,26 @@ def check_rest(c):
     c.expect("infer", curl("-d", body, url + "/models/add/infer"), lambda got: b"[5.0,7.0,9.0]" in got)
     c.expect("a body too large", curl("-o", "/dev/null", "-w", "%{http_code}", "-d", "x" * 70000, url + "/models/add/infer"), b"413")
     c.expect("no route", curl("-o", "/dev/null", "-w", "%{http_code}", url + "/nothing"), b"404")
+
+
+def check_budget(program, folder, c):
+    """While one client's body takes the room, others are refused, also what a small message unpacks to."""
+    command = [program, "--port", "0", "--most-held", "1000000", "add=net.tdir"]
+    with serving(command, folder) as server:
+        own = Checks(int(server.stdout.readline().rsplit(":", 1)[1]))
+        body = lambda count: put(1, "add") + put(7, bytes(count))
+        with socket.create_connection(("127.0.0.1", own.port), 20) as client:
+            client.sendall(b"POST /ping HTTP/1.1\r\nHost: a\r\nContent-Length: 700001\r\n\r\n" + bytes(700000))
+            while own.held() < 700000:
+                time.sleep(0.01)
+            c.expect("no room", own.call(KSERVE + "ModelInfer", body(500000)), "RESOURCE_EXHAUSTED")
+            c.expect("no room unpacked", own.call(KSERVE + "ModelInfer", body(500000), compression=grpc.Compression.Gzip), "RESOURCE_EXHAUSTED")
+            c.expect("a probe", own.call(KSERVE + "ServerLive"), put(1, 1))
+        while own.held() > 100000:
+            time.sleep(0.01)
+        c.expect("room again", own.call(KSERVE + "ModelInfer", body(200000)), "INVALID_ARGUMENT")
+        server.terminate()
+        c.expect("the end", server.wait(20), 0)
 
 
 def check_slow_stream(c):
@@ -309,6 +335,7 @@ def main():
             server.terminate()
             checks.expect("the end", server.wait(20), 0)
         check_log(checks, pathlib.Path(folder, "access.log"))
+        check_budget(program, folder, checks)
         check_tls(checks, program, folder)
     print(f"{checks.passed} passed, {checks.failed} failed")
     return checks.failed > 0

@@ -36,6 +36,7 @@ static td_status run(serve_version *v, td_session *session, const td_tensor *inp
 
 static void compute_alone(serve_job *job, td_session *session) {
   td_error err = {.offset = -1};
+  job->is_over = false; /* it may have been that of a batch */
   td_tensor *outputs = base_new(job->arena, td_tensor, td_model_output_count(job->version->model) + 1);
   td_status status = outputs ? TD_OK : base_no_memory(&err, "outputs");
   if (status == TD_OK) status = run(job->version, session, job->inputs, outputs, &job->cancel, job->deadline_ns, &err);

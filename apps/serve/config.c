@@ -24,6 +24,8 @@ const char serve_usage[] =
     "  --timeout S            seconds that a request may take before it gets 504; default 120\n"
     "  --batch N              maximum requests computed as one batch, if measured to be faster; default 1\n"
     "  --most-bytes N         maximum bytes of a request body; larger ones get 413; default 67108864\n"
+    "  --most-held N          maximum bytes of all bodies, inputs and replies at a time; others get 503; default: a\n"
+    "                         quarter of the memory that the process may have\n"
     "  --transfer-timeout S   seconds in which a request must arrive, or its reply be taken, and one more for every\n"
     "                         16 KiB; default 30\n"
     "  --drain S              seconds for requests in flight after SIGTERM; default 25\n"
@@ -65,6 +67,7 @@ static const setting settings[] = {
     {"timeout", "default_response_timeout", NUMBER, AT(timeout_s), 1, 86400},
     {"batch", NULL, NUMBER, AT(batch), 1, SERVE_MOST_BATCH},
     {"most-bytes", "max_request_size", NUMBER, AT(most_bytes), 1, (int64_t)1 << 40},
+    {"most-held", "most_held", NUMBER, AT(most_held), 1 << 16, (int64_t)1 << 50},
     {"transfer-timeout", "transfer_timeout", NUMBER, AT(transfer_s), 1, 86400},
     {"drain", NULL, NUMBER, AT(drain_s), 0, 86400},
     {"drain-delay", NULL, NUMBER, AT(delay_s), 0, 86400},

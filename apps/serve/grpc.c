@@ -33,7 +33,7 @@ static const struct {
                 {504, DEADLINE_EXCEEDED},   {507, RESOURCE_EXHAUSTED}};
 
 uint32_t serve_grpc_status(const serve_job *job) {
-  if (job->is_full) return RESOURCE_EXHAUSTED;
+  if (job->is_full || (job->is_over && job->status == 503)) return RESOURCE_EXHAUSTED;
   for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++)
     if (statuses[i].http == job->status) return statuses[i].grpc;
   return INTERNAL;
@@ -420,7 +420,7 @@ static td_status put_outputs(serve_job *job, const td_tensor *outputs, base_text
 }
 
 static td_status write_reply(serve_job *job, const td_tensor *outputs, td_error *err) {
-  base_text raw = {.allocator = &base_libc_allocator};
+  base_text raw = {.allocator = job->reply.allocator};
   const td_status status = put_outputs(job, outputs, &raw, err);
   if (raw.failed) job->reply.failed = true;
   if (status == TD_OK) base_text_add(&job->reply, raw.at, raw.length);
@@ -630,7 +630,7 @@ static const struct method {
 /* The reply of a REST handler as the message that the method gives. */
 void serve_grpc_shape(serve_job *job) {
   if (job->shape == SERVE_PLAIN || job->status >= 300) return;
-  base_text message = {.allocator = &base_libc_allocator};
+  base_text message = {.allocator = job->reply.allocator};
   if (job->shape == SERVE_WRAPPED) fmt_put_bytes(&message, 1, job->reply.at, job->reply.length);
   else {
     fmt_put_str(&message, 1, job->order_name);

@@ -164,7 +164,7 @@ static void respond(serve_job *job) {
   }
   if (s->is_grpc) serve_grpc_shape(job);
   if (job->reply.failed || (s->is_grpc && job->reply.length > UINT32_MAX)) {
-    job->status = 507;
+    job->status = job->is_over ? 503 : 507;
     job->reply.length = 0;
   }
   job->grpc_status = job->status < 300 ? 0 : (int32_t)serve_grpc_status(job);
@@ -180,13 +180,23 @@ static bool add_body(stream *s, const uint8_t *bytes, size_t count) {
   const size_t all = 2 * (size_t)s->job.server->options.most_bytes + WINDOW, before = s->job.cap;
   const bool added = serve_add_body(&s->job, bytes, count, s->h->waiting < all ? all - s->h->waiting : 0);
   s->h->waiting += s->job.cap - before;
+  if (!added) { /* what comes is thrown away, and so is what came */
+    s->h->waiting -= s->job.cap;
+    serve_free_body(&s->job);
+  }
   return added;
+}
+
+static bool decode(stream *s, base_str coding) {
+  const size_t cap = s->job.cap;
+  const bool decoded = serve_decode(&s->job, coding);
+  s->h->waiting += s->job.cap - cap;
+  return decoded;
 }
 
 /* The body is a message without its head. False: it is refused. */
 static bool take_message(stream *s) {
   serve_job *job = &s->job;
-  td_error err = {.offset = -1};
   if (job->count < GRPC_HEAD) {
     serve_refuse(job, 400, "the request has no message");
     return false;
@@ -201,25 +211,16 @@ static bool take_message(stream *s) {
   job->count = length;
   memmove(job->body, job->body + GRPC_HEAD, length);
   if (!packed) return true;
-  const size_t cap = job->cap;
-  const int32_t refused = serve_decode(job, BASE_STR("gzip"), (size_t)job->server->options.most_bytes, &err);
-  s->h->waiting += job->cap - cap;
-  if (refused) serve_refuse(job, refused, "%s", err.text);
-  return !refused;
+  return decode(s, BASE_STR("gzip"));
 }
 
 static bool route_rest(stream *s) {
   serve_job *job = &s->job;
-  td_error err = {.offset = -1};
-  const size_t cap = job->cap;
-  const int32_t refused =
-      s->coding.at ? serve_decode(job, s->coding, (size_t)job->server->options.most_bytes, &err) : 0;
-  s->h->waiting += job->cap - cap;
-  if (refused) serve_refuse(job, refused, "%s", err.text);
-  else if (s->length.at &&
-           (!base_str_int(s->length, &job->json_count) || job->json_count < 0 || (size_t)job->json_count > job->count))
-    serve_refuse(job, 400, "Inference-Header-Content-Length is no length within the body");
-  else return serve_route(job);
+  if (s->coding.at && !decode(s, s->coding)) return true;
+  if (!s->length.at ||
+      (base_str_int(s->length, &job->json_count) && job->json_count >= 0 && (size_t)job->json_count <= job->count))
+    return serve_route(job);
+  serve_refuse(job, 400, "Inference-Header-Content-Length is no length within the body");
   return true;
 }
 
@@ -230,7 +231,8 @@ static void dispatch(stream *s) {
   serve_name_request(job, s->request_id, s->parent);
   job->is_grpc = s->is_grpc;
   job->is_torch = !base_str_starts(job->path, "/v2");
-  if (s->is_refused) serve_refuse(job, 413, "the request is too large");
+  if (s->is_refused && job->is_over) serve_refuse_memory(job);
+  else if (s->is_refused) serve_refuse(job, 413, "the request is too large");
   else if (!s->is_grpc) answered = route_rest(s);
   else if (take_message(s)) answered = serve_grpc(job);
   if (answered) respond(job);
@@ -242,13 +244,14 @@ static int begin_headers(nghttp2_session *session, const nghttp2_frame *frame, v
   serve_h2 *h = user;
   if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
   stream *s = calloc(1, sizeof *s);
-  base_arena *arena = s ? base_arena_new(&base_libc_allocator) : NULL;
+  if (!s) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+  s->job = (serve_job){.owner = s, .respond = respond};
+  serve_begin_job(&s->job, h->server);
+  base_arena *arena = s->job.arena = base_arena_new(&s->job.memory);
   if (!arena) {
     free(s);
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
   }
-  s->job = (serve_job){.owner = s, .server = h->server, .arena = arena, .reply = {.allocator = &base_libc_allocator}};
-  s->job.respond = respond;
   s->job.roles = h->roles;
   s->job.type = "application/json";
   s->job.json_count = -1;

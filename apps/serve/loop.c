@@ -132,7 +132,7 @@ static void begin_reply(loop *l, connection *c) {
   serve_job *job = &c->job;
   char extra[128] = "";
   if (job->reply.failed) { /* what fits into the head needs no memory */
-    job->status = 507;
+    job->status = job->is_over ? 503 : 507;
     job->reply.length = 0;
   }
   if (job->reply_json) snprintf(extra, sizeof extra, "Inference-Header-Content-Length: %zu\r\n", job->reply_json);
@@ -159,7 +159,8 @@ static void refuse(loop *l, connection *c, int32_t status) {
   c->close_after = c->refused = true;
   split_target(c);
   c->job.is_torch = c->head.target.length && !base_str_starts(c->head.target, "/v2");
-  serve_refuse(&c->job, status, "%s", http_reason(status));
+  if (c->job.is_over) serve_refuse_memory(&c->job);
+  else serve_refuse(&c->job, status, "%s", http_reason(status));
   begin_reply(l, c);
 }
 
@@ -188,19 +189,11 @@ static bool describe_request(connection *c, serve_job *job) {
 }
 
 static void answer(loop *l, connection *c) {
-  td_error err = {.offset = -1};
   serve_job *job = &c->job;
   const base_str coding = http_find(&c->head, "content-encoding");
-  const int32_t refused = coding.at ? serve_decode(job, coding, (size_t)l->server->options.most_bytes, &err) : 0;
   c->state = COMPUTE;
-  if (refused) {
-    serve_refuse(job, refused, "%s", err.text);
-    begin_reply(l, c);
-  } else if (!describe_request(c, job) || serve_route(job)) {
-    begin_reply(l, c);
-  } else {
-    watch(l, c, EPOLLRDHUP, 0); /* only whether the client goes */
-  }
+  if ((coding.at && !serve_decode(job, coding)) || !describe_request(c, job) || serve_route(job)) begin_reply(l, c);
+  else watch(l, c, EPOLLRDHUP, 0); /* only whether the client goes */
 }
 
 /* Moves what is there of the body behind the head to the job. Positive: it is all there; negative: -STATUS. */
@@ -242,15 +235,16 @@ static void advance(loop *l, connection *c) {
     }
     c->used = (size_t)length;
     c->served = true;
-    c->job.arena = base_arena_new(&base_libc_allocator);
+    c->job.arena = base_arena_new(&c->job.memory);
     if (!c->job.arena) {
       refuse(l, c, 507);
       return;
     }
-    if (c->head.length > (size_t)l->server->options.most_bytes) {
+    if (c->head.length > (size_t)l->server->options.most_bytes || !serve_has_room(&c->job, c->head.length)) {
       refuse(l, c, 413);
       return;
     }
+    c->job.expected = c->head.length;
     static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
     if (c->head.expects_continue && serve_send(&c->channel, go_on, sizeof go_on - 1, false) < 0) {
       drop(l, c);
@@ -326,8 +320,8 @@ static void receive(loop *l, connection *c) {
 
 static void begin_request(connection *c) {
   serve_free_job(&c->job);
-  c->job = (serve_job){.owner = c, .server = c->loop->server, .reply = {.allocator = &base_libc_allocator}};
-  c->job.respond = send_reply;
+  c->job = (serve_job){.owner = c, .respond = send_reply};
+  serve_begin_job(&c->job, c->loop->server);
   c->job.client = c->client;
   c->logged = c->refused = false;
   c->idle_ns = sys_clock_ns();
@@ -347,6 +341,7 @@ static void begin_request(connection *c) {
  * client might not see why it was refused. */
 static void linger(loop *l, connection *c) {
   c->state = LINGER;
+  serve_free_job(&c->job); /* others may need the room */
   serve_channel_finish(&c->channel);
   c->channel.reads_on_write = false;
   watch(l, c, EPOLLIN, sys_clock_ns() + LINGER_SECONDS * (uint64_t)SECOND_NS);

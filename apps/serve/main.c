@@ -103,6 +103,13 @@ static bool go_into_background(int *result) {
 
 /* ---- the server ---- */
 
+/* A quarter of the memory: models, their sessions and Python handlers need the rest. */
+static int64_t default_held(void) {
+  enum { UNKNOWN = 1 << 30 };
+  const uint64_t quarter = sys_memory_limit_read() / 4;
+  return quarter ? (int64_t)quarter : UNKNOWN;
+}
+
 static td_status serve(serve_server *s, char **words, int count, base_arena *arena, td_error *err) {
   sigset_t set;
   char path[512];
@@ -113,6 +120,7 @@ static td_status serve(serve_server *s, char **words, int count, base_arena *are
   pthread_sigmask(SIG_BLOCK, &set, NULL); /* of all threads: the loop reads them */
   signal(SIGPIPE, SIG_IGN);               /* OpenSSL writes to sockets that the other side has closed */
   if (!s->options.workers) s->options.workers = sys_threads_read();
+  if (!s->options.most_held) s->options.most_held = default_held();
   if (s->options.start_workers < 0) s->options.start_workers = s->options.workers;
   s->done_event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   s->started_ns = (uint64_t)time(NULL) * 1000000007u ^ (uint64_t)getpid();

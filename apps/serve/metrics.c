@@ -103,6 +103,10 @@ void serve_metrics(serve_job *job) {
   base_text_print(&job->reply,
                   "# TYPE treadle_access_log_lines_lost_total counter\ntreadle_access_log_lines_lost_total %llu\n",
                   (unsigned long long)serve_log_lost(server->log));
+  base_text_print(&job->reply,
+                  "# TYPE treadle_held_bytes gauge\ntreadle_held_bytes %llu\n# TYPE treadle_held_bytes_limit gauge\n"
+                  "treadle_held_bytes_limit %lld\n",
+                  (unsigned long long)serve_held(server), (long long)server->options.most_held);
   print_versions(&job->reply, all, count);
   job->status = 200;
   job->type = "text/plain; version=0.0.4";

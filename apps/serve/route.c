@@ -63,6 +63,10 @@ void serve_fail(serve_job *job, td_status status, const td_error *err) {
     serve_refuse(job, gone ? 499 : 504, "%s", gone ? "the client has gone" : "the request's time is up");
     return;
   }
+  if (job->is_over) {
+    serve_refuse_memory(job);
+    return;
+  }
   const bool asked_wrong = status == TD_BAD_ARGUMENT || status == TD_BAD_FILE || status == TD_UNSUPPORTED;
   const int32_t code = asked_wrong ? 400 : status == TD_NO_RESOURCE ? 507 : 500;
   serve_refuse(job, code, "%s%s%s", err->name, err->name[0] ? ": " : "", err->text);
@@ -81,13 +85,10 @@ void serve_answer(serve_job *job, int32_t status, const char *format, ...) {
 bool serve_add_body(serve_job *job, const void *bytes, size_t count, size_t room) {
   if (count > (size_t)job->server->options.most_bytes - job->count) return false;
   if (count > job->cap - job->count || !job->body) {
-    const size_t wanted = base_max_size(base_max_size(job->cap * 2, job->count + count), FIRST_BODY);
-    char *longer = wanted - job->cap <= room ? base_alloc(&base_libc_allocator, wanted) : NULL;
-    if (!longer) return false;
-    if (job->count) memcpy(longer, job->body, job->count);
-    base_free(&base_libc_allocator, job->body, job->cap);
-    job->body = longer;
-    job->cap = wanted;
+    size_t wanted = base_max_size(job->cap * 2, FIRST_BODY);
+    if (job->expected && wanted > job->expected) wanted = (size_t)job->expected;
+    wanted = base_max_size(base_max_size(wanted, job->count + count), 1);
+    if (wanted - job->cap > room || !serve_grow_body(job, wanted)) return false;
   }
   if (count) memcpy(job->body + job->count, bytes, count);
   job->count += count;
@@ -96,7 +97,7 @@ bool serve_add_body(serve_job *job, const void *bytes, size_t count, size_t room
 }
 
 void serve_free_job(serve_job *job) {
-  base_free(&base_libc_allocator, job->body, job->cap);
+  serve_free_body(job);
   base_text_free(&job->reply);
   base_arena_free(job->arena);
   serve_release(job->version);

@@ -48,9 +48,15 @@ struct serve_job {
   void *owner;                  /* the connection */
   const char *client;           /* its address */
   serve_server *server;
-  base_arena *arena; /* of texts and tensors of this request */
+  td_allocator memory;    /* of the body, the arena and the reply: counts what the job holds */
+  uint64_t held;          /* bytes of it */
+  uint64_t refused_bytes; /* that it asked for last */
+  uint32_t beyond;        /* bytes that it took although the budget was used up */
+  bool is_over;           /* the budget had no room for them */
+  base_arena *arena;      /* of texts and tensors of this request */
   char *body;
   size_t count, cap; /* of the body: bytes there are, and room */
+  uint64_t expected; /* bytes of the body, where the head says so; 0: it does not */
   base_str method, path, query, token;
   char id[129];                    /* of the request, as its client says or of our own; "": not named yet */
   uint64_t begun_ns;               /* when its first byte came; 0: none has */
@@ -143,8 +149,8 @@ enum { SERVE_ADDRESSES = 5, SERVE_KEYS = 3, SERVE_KEY_BYTES = 33 };
 typedef struct serve_options {
   serve_address addresses[SERVE_ADDRESSES]; /* inference, management, metrics, gRPC: two */
   const char *model_store, *models, *config, *key_file, *certificate, *private_key, *python, *access_log;
-  int64_t workers, queue, timeout_s, transfer_s, most_bytes, drain_s, batch, delay_ms, start_workers, delay_s,
-      trust_network;
+  int64_t workers, queue, timeout_s, transfer_s, most_bytes, most_held, drain_s, batch, delay_ms, start_workers,
+      delay_s, trust_network;
   int64_t python_handlers, python_memory; /* MiB of a worker; 0: no limit */
   int64_t start, stop, foreground, no_tokens, model_api, help, version, ignored;
 } serve_options;
@@ -158,6 +164,7 @@ struct serve_server {
   uint32_t model_count;
   uint64_t replies[3];                    /* of 2xx, 4xx, 5xx; the loop's */
   uint64_t requests;                      /* that were given an id of ours; the loop's */
+  uint64_t held;                          /* bytes that all jobs hold; any thread's (memory.c) */
   serve_log *log;                         /* NULL: none is kept */
   char keys[SERVE_KEYS][SERVE_KEY_BYTES]; /* management, inference, API; "": tokens are not asked for */
   pthread_mutex_t lock;
@@ -228,8 +235,17 @@ void serve_python_abandon(const serve_server *server); /* removes what was unpac
 /* Process number `index` of those that run, and its resident bytes; 0: there are no more. Under server->lock. */
 int serve_python_process(const serve_version *v, uint32_t index, uint64_t *memory);
 
-/* coding.c: inflates a body that came as gzip or deflate. 0, or the status with which it is refused. */
-int32_t serve_decode(serve_job *job, base_str coding, size_t most, td_error *err);
+/* memory.c: one budget of bytes for what requests hold. A job is empty before it begins. */
+void serve_begin_job(serve_job *job, serve_server *server);
+bool serve_has_room(serve_job *job, uint64_t bytes); /* for a body of so many, as things are now */
+void serve_refuse_memory(serve_job *job);            /* where job->is_over */
+bool serve_grow_body(serve_job *job, size_t cap);    /* false: out of memory, or job->is_over */
+void serve_free_body(serve_job *job);
+void serve_drop_bytes(serve_job *job, char *body, size_t cap); /* of what was its body before */
+uint64_t serve_held(const serve_server *server);
+
+/* coding.c: inflates a body that came as gzip or deflate. False: it is refused. */
+bool serve_decode(serve_job *job, base_str coding);
 
 /* models.c: the table of models; the loop's thread alone. */
 serve_model *serve_find_model(const serve_server *server, const char *name);

@@ -1,5 +1,7 @@
-/* cgroup.c -- how much CPU time control groups allow. Hosts mix both versions, and limits stand on any level, so every
- * hierarchy that can limit CPU time is walked from our group to the top that we can see, and the least limit counts. */
+/* cgroup.c -- how much CPU time and memory control groups allow. Hosts mix both versions, and limits stand on any
+ * level, so every hierarchy that can have the limit is walked from our group to the top that we can see, and the least
+ * counts.
+ */
 #include "sys/sys_priv.h"
 #include "sys/topology_priv.h"
 
@@ -33,11 +35,11 @@ static const char *next_line(const char *at) {
 }
 
 /* Lines are hierarchy:controllers:path; v2 is hierarchy 0 with no controllers. */
-static base_str own_path(const char *text, bool v2) {
+static base_str own_path(const char *text, const char *v1) {
   for (; *text; text = next_line(text)) {
     const char *at = text;
     base_str hierarchy = next_word(&at, ":"), controllers = next_word(&at, ":"), path = next_word(&at, "");
-    if (v2 ? base_str_is(hierarchy, "0") && controllers.length == 0 : list_has(controllers, "cpu")) return path;
+    if (v1 ? list_has(controllers, v1) : base_str_is(hierarchy, "0") && controllers.length == 0) return path;
   }
   return (base_str){0};
 }
@@ -74,13 +76,13 @@ static void place_in(const mount *m, base_str path, sys_cgroup *place) {
   if (wanted >= (int)sizeof place->folder) *place = (sys_cgroup){0};
 }
 
-void sys_cgroup_find(const char *cgroup, const char *mountinfo, bool v2, sys_cgroup *place) {
-  base_str path = own_path(cgroup, v2);
+void sys_cgroup_find(const char *cgroup, const char *mountinfo, const char *v1, sys_cgroup *place) {
+  base_str path = own_path(cgroup, v1);
   place->folder[0] = place->top[0] = 0;
   if (path.length == 0) return;
   for (; *mountinfo; mountinfo = next_line(mountinfo)) {
     mount m = read_mount(mountinfo);
-    if (!base_str_is(m.kind, v2 ? "cgroup2" : "cgroup") || (!v2 && !list_has(m.options, "cpu"))) continue;
+    if (!base_str_is(m.kind, v1 ? "cgroup" : "cgroup2") || (v1 && !list_has(m.options, v1))) continue;
     place_in(&m, path, place);
     return;
   }
@@ -105,21 +107,29 @@ static void read_beside(const char *folder, const char *name, char *text, size_t
   sys_read_text(path, text, size);
 }
 
-static double quota_of(const char *root, const char *within, bool v2) {
-  char first[64], second[64], folder[2 * SYS_PATH_MAX];
-  snprintf(folder, sizeof folder, "%s%s", root, within);
-  read_beside(folder, v2 ? "cpu.max" : "cpu.cfs_quota_us", first, sizeof first);
-  if (v2) return sys_quota_v2(first);
+static double quota_of(const char *folder, const char *v1) {
+  char first[64], second[64];
+  read_beside(folder, v1 ? "cpu.cfs_quota_us" : "cpu.max", first, sizeof first);
+  if (!v1) return sys_quota_v2(first);
   read_beside(folder, "cpu.cfs_period_us", second, sizeof second);
   return sys_quota_v1(first, second);
 }
 
-static double least_of(const char *root, sys_cgroup *place, bool v2) {
+static double bytes_of(const char *folder, const char *v1) {
+  char text[64];
+  read_beside(folder, v1 ? "memory.limit_in_bytes" : "memory.max", text, sizeof text);
+  return strtod(text, NULL); /* "max": nothing is read, 0 */
+}
+
+static double least_of(const char *root, sys_cgroup *place, const char *v1,
+                       double (*limit_of)(const char *, const char *)) {
+  char folder[2 * SYS_PATH_MAX];
   double least = 0;
   size_t top = strlen(place->top);
   while (top && strlen(place->folder) >= top) {
-    double quota = quota_of(root, place->folder, v2);
-    if (quota > 0 && (least == 0 || quota < least)) least = quota;
+    snprintf(folder, sizeof folder, "%s%s", root, place->folder);
+    double limit = limit_of(folder, v1);
+    if (limit > 0 && (least == 0 || limit < least)) least = limit;
     char *slash = strrchr(place->folder, '/');
     if (!slash) break;
     *slash = 0;
@@ -127,18 +137,33 @@ static double least_of(const char *root, sys_cgroup *place, bool v2) {
   return least;
 }
 
-double sys_quota_read(void) { return sys_quota_under(""); }
-
-double sys_quota_under(const char *root) {
+/* The least limit of both versions; 0: none. */
+static double limit_under(const char *root, const char *controller, double (*limit_of)(const char *, const char *)) {
   char cgroup[SYS_PATH_MAX], mountinfo[SYS_TEXT_MAX];
   sys_cgroup place;
   double least = 0;
   read_beside(root, "proc/self/cgroup", cgroup, sizeof cgroup);
   read_beside(root, "proc/self/mountinfo", mountinfo, sizeof mountinfo);
   for (int v2 = 0; v2 <= 1; v2++) {
-    sys_cgroup_find(cgroup, mountinfo, v2, &place);
-    double quota = least_of(root, &place, v2);
-    if (quota > 0 && (least == 0 || quota < least)) least = quota;
+    const char *v1 = v2 ? NULL : controller;
+    sys_cgroup_find(cgroup, mountinfo, v1, &place);
+    double limit = least_of(root, &place, v1, limit_of);
+    if (limit > 0 && (least == 0 || limit < least)) least = limit;
   }
   return least;
+}
+
+double sys_quota_read(void) { return sys_quota_under(""); }
+
+double sys_quota_under(const char *root) { return limit_under(root, "cpu", quota_of); }
+
+uint64_t sys_memory_limit_read(void) { return sys_memory_limit_under(""); }
+
+uint64_t sys_memory_limit_under(const char *root) {
+  char text[4096], size[64];
+  double limit = limit_under(root, "memory", bytes_of);
+  read_beside(root, "proc/meminfo", text, sizeof text);
+  sys_field(text, "MemTotal", size, sizeof size);
+  const double all = strtod(size, NULL) * 1024; /* in kB */
+  return (uint64_t)(limit > 0 && (limit < all || all <= 0) ? limit : all);
 }

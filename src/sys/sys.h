@@ -109,6 +109,10 @@ typedef struct sys_share {
 } sys_share;
 sys_share sys_process_share(void);
 
+/* Bytes that this process may have: the least limit of its cgroups (memory.max), or all that the machine has; 0: the
+ * system does not tell. */
+uint64_t sys_memory_limit_read(void);
+
 /* Memory of this process. */
 typedef struct sys_memory {
   uint64_t anon_bytes; /* resident and not backed by a file */

@@ -27,19 +27,20 @@ void sys_cpuid_read(sys_cpuid *cpuid);
 
 /* ---- cgroup.c ---- */
 
-/* Where the CPU limit of this process stands: `folder` and its parents up to `top`, both "" when there is no such
- * place. */
+/* Where a limit of this process stands: `folder` and its parents up to `top`, both "" when there is no such place. */
 typedef struct sys_cgroup {
   char folder[SYS_PATH_MAX], top[SYS_PATH_MAX];
 } sys_cgroup;
-/* From the texts of /proc/self/cgroup and /proc/self/mountinfo: the place in the unified hierarchy (v2), or in the one
- * of the v1 controller "cpu". */
-void sys_cgroup_find(const char *cgroup, const char *mountinfo, bool v2, sys_cgroup *place);
+/* From the texts of /proc/self/cgroup and /proc/self/mountinfo: the place in the hierarchy of the v1 controller `v1`
+ * ("cpu"), or with NULL in the unified one (v2). */
+void sys_cgroup_find(const char *cgroup, const char *mountinfo, const char *v1, sys_cgroup *place);
 /* CPUs from the text of cpu.max, or of cpu.cfs_quota_us and cpu.cfs_period_us; 0: no limit. */
 double sys_quota_v2(const char *cpu_max);
 double sys_quota_v1(const char *quota_us, const char *period_us);
 /* The least limit of all hierarchies and ancestors; 0: none. */
 double sys_quota_read(void);
+/* sys_memory_limit_read of a tree under `root`. */
+uint64_t sys_memory_limit_under(const char *root);
 
 /* ---- machine.c ---- */
 

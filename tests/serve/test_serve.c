@@ -262,6 +262,60 @@ static void limits(void **state) {
   assert_int_equal(ask(f, text, count), 413);
 }
 
+static unsigned long held(fixture *f) {
+  assert_int_equal(ask_path(f, "GET", "/metrics", ""), 200);
+  const char *line = strstr(f->reply, "\ntreadle_held_bytes ");
+  assert_non_null(line);
+  return strtoul(line + sizeof "\ntreadle_held_bytes", NULL, 10);
+}
+
+/* Until the server has read what was sent. */
+static void wait_held(fixture *f, unsigned long least, unsigned long most) {
+  for (int i = 0; i < 1000; i++, usleep(10000)) {
+    const unsigned long now = held(f);
+    if (now >= least && now <= most) return;
+  }
+  fail_msg("never %lu to %lu bytes are held", least, most);
+}
+
+/* All requests together hold no more than their budget; who is refused may come again, and probes are answered. */
+static void budget(void **state) {
+  fixture f = *(fixture *)*state;
+  enum { FIRST = 180000, SECOND = 100000 };
+  static const char zeros[FIRST];
+  static const char known[] = "POST /ping HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n";
+  static const char chunk[] = "POST /ping HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n186a0\r\n";
+  static const char alone[] = "POST /ping HTTP/1.1\r\nHost: a\r\nContent-Length: 262145\r\n\r\n";
+  static const char first[] = "POST /ping HTTP/1.1\r\nHost: a\r\nContent-Length: 180000\r\n\r\n";
+  const char *const refused[] = {known, chunk};
+  start(&f, "--most-held", "262144");
+  const int fd = connect_to(&f);
+  put(fd, first, sizeof first - 1);
+  put(fd, zeros, FIRST - 1);
+  wait_held(&f, FIRST, 262144);
+  for (int i = 0; i < 2; i++) {
+    const int other = connect_to(&f);
+    put(other, refused[i], strlen(refused[i]));
+    for (int sent = 0; sent < SECOND && send(other, zeros, 10000, MSG_NOSIGNAL) > 0; sent += 10000) continue;
+    assert_int_equal(get(&f, other), 503);
+    assert_non_null(strstr(f.reply, "Retry-After: 1\r\n"));
+    assert_non_null(strstr(f.reply, "--most-held): try again later"));
+    close(other);
+  }
+  assert_int_equal(ask(&f, alone, sizeof alone - 1), 413);
+  assert_int_equal(ask_path(&f, "GET", "/ping", ""), 200);
+  put(fd, zeros, 1);
+  assert_int_equal(get(&f, fd), 405);
+  close(fd);
+  wait_held(&f, 0, 65536);
+  const int again = connect_to(&f);
+  put(again, known, sizeof known - 1);
+  put(again, zeros, SECOND);
+  assert_int_equal(get(&f, again), 405);
+  close(again);
+  assert_int_equal(end(&f), 0);
+}
+
 /* Clients that open and say nothing, half a request, or leave before the answer do not keep others waiting. */
 static void many(void **state) {
   fixture *f = *state;
@@ -389,18 +443,12 @@ static void slow(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(routes),
-                                     cmocka_unit_test(binary),
-                                     cmocka_unit_test(ways_to_send),
-                                     cmocka_unit_test(archives),
-                                     cmocka_unit_test(metrics),
-                                     cmocka_unit_test(packed),
-                                     cmocka_unit_test(limits),
-                                     cmocka_unit_test(many),
-                                     cmocka_unit_test(drains),
-                                     cmocka_unit_test(descriptors),
-                                     cmocka_unit_test(slow),
-                                     cmocka_unit_test(methods),
-                                     cmocka_unit_test(refused_while_sending)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(routes),       cmocka_unit_test(binary),
+                                     cmocka_unit_test(ways_to_send), cmocka_unit_test(archives),
+                                     cmocka_unit_test(metrics),      cmocka_unit_test(packed),
+                                     cmocka_unit_test(limits),       cmocka_unit_test(budget),
+                                     cmocka_unit_test(many),         cmocka_unit_test(drains),
+                                     cmocka_unit_test(descriptors),  cmocka_unit_test(slow),
+                                     cmocka_unit_test(methods),      cmocka_unit_test(refused_while_sending)};
   return cmocka_run_group_tests(tests, open_fixture, close_fixture);
 }

@@ -61,7 +61,7 @@ static void slow_sets_are_left_out(void **state) {
 
 static void expect_place(const char *cgroup, const char *mounts, bool v2, const char *folder, const char *top) {
   sys_cgroup place;
-  sys_cgroup_find(cgroup, mounts, v2, &place);
+  sys_cgroup_find(cgroup, mounts, v2 ? NULL : "cpu", &place);
   assert_string_equal(place.folder, folder);
   assert_string_equal(place.top, top);
 }
@@ -99,6 +99,43 @@ static void quotas_are_read(void **state) {
   assert_true(sys_quota_v1("400000\n", "100000\n") == 4);
   assert_true(sys_quota_v1("", "") == 0);
   assert_true(sys_quota_v1("1000", "0") == 0);
+}
+
+static void write_under(const char *root, const char *name, const char *text) {
+  char path[128];
+  snprintf(path, sizeof path, "%s/%s", root, name);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fputs(text, file);
+  assert_int_equal(fclose(file), 0);
+}
+
+/* The least of what the group, its parents and the machine have. */
+static void memory_is_limited(void **state) {
+  (void)state;
+  char root[] = "/tmp/treadle-cgroup-XXXXXX", command[128];
+  assert_non_null(mkdtemp(root));
+  snprintf(command, sizeof command, "mkdir -p %s/proc/self %s/cg/a/b", root, root);
+  assert_int_equal(system(command), 0);
+  assert_int_equal(sys_memory_limit_under(root), 0);
+  write_under(root, "proc/meminfo", "MemTotal:       1024 kB\nMemFree: 1 kB\n");
+  assert_int_equal(sys_memory_limit_under(root), 1 << 20);
+  write_under(root, "proc/self/cgroup", "0::/a/b\n");
+  write_under(root, "proc/self/mountinfo", "35 24 0:30 / /cg rw - cgroup2 cgroup2 rw\n");
+  write_under(root, "cg/a/b/memory.max", "max\n");
+  assert_int_equal(sys_memory_limit_under(root), 1 << 20);
+  write_under(root, "cg/a/memory.max", "524288\n");
+  assert_int_equal(sys_memory_limit_under(root), 1 << 19);
+  write_under(root, "cg/a/b/memory.max", "4096\n");
+  assert_int_equal(sys_memory_limit_under(root), 4096);
+  write_under(root, "proc/self/cgroup", "4:memory:/\n");
+  write_under(root, "proc/self/mountinfo", "35 24 0:30 / /cg rw - cgroup cgroup rw,memory\n");
+  write_under(root, "cg/memory.limit_in_bytes", "8192\n");
+  assert_int_equal(sys_memory_limit_under(root), 8192);
+  write_under(root, "cg/memory.limit_in_bytes", "9223372036854771712\n"); /* v1 has no other way to say: none */
+  assert_int_equal(sys_memory_limit_under(root), 1 << 20);
+  snprintf(command, sizeof command, "rm -rf %s", root);
+  assert_int_equal(system(command), 0);
 }
 
 static void threads_are_capped(void **state) {
@@ -162,6 +199,7 @@ int main(void) {
       cmocka_unit_test(slow_sets_are_left_out),
       cmocka_unit_test(groups_are_found),
       cmocka_unit_test(quotas_are_read),
+      cmocka_unit_test(memory_is_limited),
       cmocka_unit_test(threads_are_capped),
       cmocka_unit_test(fields_and_sizes_are_read),
       cmocka_unit_test(this_machine_is_sensible),

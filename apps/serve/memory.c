@@ -1,0 +1,97 @@
+/* memory.c -- one budget of bytes for all that requests hold: bodies, what they are decoded to, and replies. Each job
+ * has an allocator that counts; what does not fit the budget is refused, and the job knows that it was this. */
+#include <stdlib.h>
+
+#include "server.h"
+
+/* A job may take a little beyond the budget, so that probes, management and refusals are answered while it is used up;
+ * all jobs together no more than RESERVE. */
+enum { LITTLE = 16384, RESERVE = 1 << 24 };
+
+static bool refuse(serve_job *job, uint64_t bytes) {
+  job->refused_bytes = bytes;
+  job->is_over = true;
+  return false;
+}
+
+/* Counts so many bytes more. */
+static bool count(serve_job *job, size_t bytes) {
+  const uint64_t most = (uint64_t)job->server->options.most_held;
+  if (bytes > most) return refuse(job, bytes);
+  const uint64_t held = __atomic_add_fetch(&job->server->held, bytes, __ATOMIC_RELAXED);
+  const bool is_beyond = held > most;
+  if (is_beyond && (held > most + RESERVE || bytes > LITTLE - job->beyond)) {
+    __atomic_sub_fetch(&job->server->held, bytes, __ATOMIC_RELAXED);
+    return refuse(job, bytes);
+  }
+  if (is_beyond) job->beyond += (uint32_t)bytes;
+  job->held += bytes;
+  return true;
+}
+
+static void discount(serve_job *job, size_t bytes) {
+  job->held -= bytes;
+  __atomic_sub_fetch(&job->server->held, bytes, __ATOMIC_RELAXED);
+}
+
+static void *take(void *user, size_t bytes, size_t align) {
+  if (!count(user, bytes)) return NULL;
+  void *memory = base_libc_allocator.alloc(NULL, bytes, align);
+  if (!memory) discount(user, bytes);
+  return memory;
+}
+
+static void give(void *user, void *memory, size_t bytes) {
+  base_libc_allocator.free(NULL, memory, bytes);
+  discount(user, bytes);
+}
+
+void serve_begin_job(serve_job *job, serve_server *server) {
+  job->server = server;
+  job->memory = (td_allocator){job, take, give};
+  job->reply = (base_text){.allocator = &job->memory};
+}
+
+/* In place where the C library can: a copy of a large body would need the room of both. */
+bool serve_grow_body(serve_job *job, size_t cap) {
+  const size_t more = cap - job->cap;
+  if (!count(job, more)) return false;
+  char *longer = realloc(job->body, cap);
+  if (!longer) {
+    discount(job, more);
+    return false;
+  }
+  job->body = longer;
+  job->cap = cap;
+  return true;
+}
+
+void serve_drop_bytes(serve_job *job, char *body, size_t cap) {
+  if (!body) return;
+  free(body);
+  discount(job, cap);
+}
+
+void serve_free_body(serve_job *job) {
+  serve_drop_bytes(job, job->body, job->cap);
+  job->body = NULL;
+  job->count = job->cap = 0;
+}
+
+bool serve_has_room(serve_job *job, uint64_t bytes) {
+  const uint64_t most = (uint64_t)job->server->options.most_held, held = serve_held(job->server);
+  if (bytes <= LITTLE || (bytes <= most && held <= most - bytes)) return true;
+  refuse(job, bytes);
+  return false;
+}
+
+uint64_t serve_held(const serve_server *server) { return __atomic_load_n(&server->held, __ATOMIC_RELAXED); }
+
+void serve_refuse_memory(serve_job *job) {
+  const uint64_t most = (uint64_t)job->server->options.most_held;
+  const bool alone = job->refused_bytes > most || job->held > most - job->refused_bytes;
+  if (alone)
+    serve_refuse(job, 413, "the request takes more memory than all requests may together (--most-held, %llu bytes)",
+                 (unsigned long long)most);
+  else serve_refuse(job, 503, "the server holds as many bytes of requests as it may (--most-held): try again later");
+}

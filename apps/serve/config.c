@@ -33,6 +33,8 @@ const char serve_usage[] =
     "                         notice; default 0\n"
     "  --bind ADDRESS         address to listen on instead of 127.0.0.1; if other machines can reach it, it needs\n"
     "                         tokens (--start) or --trust-network (in a container, behind a proxy)\n"
+    "  --allowed-host A,B     names beside localhost and addresses by which management routes may be asked, and hosts\n"
+    "                         whose pages may; others are refused where no token is asked for\n"
     "  --trust-network        accept everybody who can reach the address\n"
     "  --start, --stop        TorchServe's verbs; --start runs in the background unless --foreground is given\n"
     "  --ts-config FILE       TorchServe's config.properties; default: the one in this folder with --start\n"
@@ -72,6 +74,7 @@ static const setting settings[] = {
     {"drain", NULL, NUMBER, AT(drain_s), 0, 86400},
     {"drain-delay", NULL, NUMBER, AT(delay_s), 0, 86400},
     {"bind", NULL, HOST, 0, 0, 0},
+    {"allowed-host", "allowed_host", TEXT, AT(allowed_hosts), 0, 0},
     {"trust-network", NULL, FLAG, AT(trust_network), 0, 0},
     {"start", NULL, FLAG, AT(start), 0, 0},
     {"stop", NULL, FLAG, AT(stop), 0, 0},

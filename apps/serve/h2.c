@@ -312,6 +312,8 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
   if (base_str_is(key, ":method")) job->method = word;
   else if (base_str_is(key, ":path")) job->path = word;
   else if (base_str_is(key, "authorization")) job->token = word;
+  else if (base_str_is(key, ":authority") || base_str_is(key, "host")) job->host = word;
+  else if (base_str_is(key, "origin")) job->origin = word;
   else if (base_str_is(key, "content-type")) s->is_grpc = base_str_starts(word, "application/grpc");
   else if (base_str_is(key, "x-request-id")) s->request_id = word;
   else if (base_str_is(key, "traceparent")) s->parent = word;

@@ -257,6 +257,7 @@ const char *http_reason(int32_t status) {
               {414, "URI Too Long"},
               {415, "Unsupported Media Type"},
               {417, "Expectation Failed"},
+              {421, "Misdirected Request"},
               {431, "Request Header Fields Too Large"},
               {499, "Client Closed Request"},
               {500, "Internal Server Error"},

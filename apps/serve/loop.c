@@ -177,6 +177,8 @@ static bool describe_request(connection *c, serve_job *job) {
   job->fields = head->fields;
   job->field_count = head->count;
   job->token = http_find(head, "authorization");
+  job->host = http_find(head, "host");
+  job->origin = http_find(head, "origin");
   job->roles = c->roles;
   job->type = "application/json";
   job->json_count = -1;

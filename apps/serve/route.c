@@ -12,11 +12,11 @@ enum { MOST_PARTS = 4, FIRST_BODY = 4096 };
 static const struct {
   int32_t status;
   const char *type;
-} exceptions[] = {{400, "BadRequestException"},       {403, "IllegalArgumentException"},
-                  {404, "ResourceNotFoundException"}, {405, "MethodNotAllowedException"},
-                  {408, "RequestTimeoutException"},   {409, "ConflictStatusException"},
-                  {413, "TooLongFrameException"},     {503, "ServiceUnavailableException"},
-                  {504, "RequestTimeoutException"},   {507, "InsufficientStorageException"}};
+} exceptions[] = {
+    {400, "BadRequestException"},       {403, "IllegalArgumentException"},    {404, "ResourceNotFoundException"},
+    {405, "MethodNotAllowedException"}, {408, "RequestTimeoutException"},     {409, "ConflictStatusException"},
+    {413, "TooLongFrameException"},     {421, "BadRequestException"},         {503, "ServiceUnavailableException"},
+    {504, "RequestTimeoutException"},   {507, "InsufficientStorageException"}};
 
 static const char *exception_of(int32_t status) {
   for (size_t i = 0; i < sizeof exceptions / sizeof *exceptions; i++)
@@ -372,6 +372,7 @@ static bool admitted(serve_job *job, const struct route *route) {
                     "Token Authorization failed. Token either incorrect, expired, or not provided correctly");
     return false;
   }
+  if (role == SERVE_MANAGE && !(route->flags & OPEN) && !server->keys[0][0] && !serve_knows_page(job)) return false;
   return !(route->flags & API) || serve_may_change(job);
 }
 

@@ -58,6 +58,7 @@ struct serve_job {
   size_t count, cap; /* of the body: bytes there are, and room */
   uint64_t expected; /* bytes of the body, where the head says so; 0: it does not */
   base_str method, path, query, token;
+  base_str host, origin;           /* header fields; at == NULL: not there */
   char id[129];                    /* of the request, as its client says or of our own; "": not named yet */
   uint64_t begun_ns;               /* when its first byte came; 0: none has */
   uint64_t received;               /* bytes of the body, as they came */
@@ -148,7 +149,8 @@ enum { SERVE_ADDRESSES = 5, SERVE_KEYS = 3, SERVE_KEY_BYTES = 33 };
 
 typedef struct serve_options {
   serve_address addresses[SERVE_ADDRESSES]; /* inference, management, metrics, gRPC: two */
-  const char *model_store, *models, *config, *key_file, *certificate, *private_key, *python, *access_log;
+  const char *model_store, *models, *config, *key_file, *certificate, *private_key, *python, *access_log,
+      *allowed_hosts;
   int64_t workers, queue, timeout_s, transfer_s, most_bytes, most_held, drain_s, batch, delay_ms, start_workers,
       delay_s, trust_network;
   int64_t python_handlers, python_memory; /* MiB of a worker; 0: no limit */
@@ -197,6 +199,10 @@ extern const char serve_usage[];
 td_status serve_make_keys(serve_server *server, td_error *err);
 bool serve_allowed(const serve_server *server, const serve_job *job, uint32_t role);
 void serve_renew_key(serve_job *job); /* GET /token */
+
+/* host.c: may it use a route by which a page from elsewhere could do harm, where no token is asked for? False: it is
+ * refused. */
+bool serve_knows_page(serve_job *job);
 
 /* schedule.c: threads, and the queues between them and the loop. */
 td_status serve_start_threads(serve_server *server, base_arena *arena, td_error *err);

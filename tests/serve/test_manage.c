@@ -38,7 +38,7 @@ static int open_torch(void **state) {
              "metrics_address = http://127.0.0.1:0\nmodel_store=.\nnumber_of_netty_threads=32\n"
              "grpc_inference_port=0\ngrpc_management_port=0\njob_queue_size=\\\n  "
              "1000\ndefault_workers_per_model=1\nenable_model_api=true\n"
-             "disable_token_authorization=true\n");
+             "disable_token_authorization=true\nallowed_host=other.example,models.example\n");
   *state = t;
   start_torch(t);
   return 0;
@@ -123,6 +123,45 @@ static void register_later(void **state) {
   expect(t, INFERENCE, "POST", "/v2/models/later/infer", ROW, 200, "[9.0,16.0]");
   expect(t, MANAGEMENT, "GET", "/models/worse", "", 404, "ModelNotFoundException"); /* it was before the other */
   expect(t, MANAGEMENT, "DELETE", "/models/later", "", 200, "unregistered");
+}
+
+static int ask_as(torch *t, const char *fields, const char *method, const char *path) {
+  char text[1024];
+  t->f.port = t->ports[MANAGEMENT];
+  snprintf(text, sizeof text, "%s %s HTTP/1.1\r\n%sContent-Length: 0\r\n\r\n", method, path, fields);
+  return ask(&t->f, text, strlen(text));
+}
+
+/* Who asks by a name that only a page could know, or for a page from elsewhere, is refused and changes nothing. */
+static void pages(void **state) {
+  static const struct {
+    const char *fields;
+    int status;
+  } rows[] = {{"Host: localhost:8081\r\n", 200},
+              {"Host: LocalHost\r\n", 200},
+              {"Host: 127.0.0.1:1\r\n", 200},
+              {"Host: [::1]:8081\r\n", 200},
+              {"Host: models.example:80\r\n", 200}, /* --allowed-host */
+              {"Host: evil.example\r\n", 421},
+              {"Host: 127.0.0.1.evil.example\r\n", 421},
+              {"Host: localhost.evil.example:8081\r\n", 421},
+              {"Host: [evil]\r\n", 421},
+              {"Host: localhost:8081\r\nOrigin: http://localhost:8081\r\n", 200},
+              {"Host: localhost:8081\r\nOrigin: https://models.example\r\n", 200},
+              {"Host: localhost:8081\r\nOrigin: http://localhost:3000\r\n", 403},
+              {"Host: localhost:8081\r\nOrigin: http://evil.example\r\n", 403},
+              {"Host: localhost:8081\r\nOrigin: http://6.6.6.6\r\n", 403},
+              {"Host: localhost:8081\r\nOrigin: null\r\n", 403},
+              {"Host: localhost:8081\r\nOrigin: \r\n", 403}};
+  torch *t = *state;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const int status = ask_as(t, rows[i].fields, "GET", "/models");
+    if (status != rows[i].status) fail_msg("%s: %d %s", rows[i].fields, status, t->f.reply);
+    if (status != 200) assert_non_null(strstr(t->f.reply, "--allowed-host"));
+  }
+  assert_int_equal(ask_as(t, "Host: a\r\nOrigin: http://evil.example\r\n", "GET", "/ping"), 200); /* probes */
+  assert_int_equal(ask_as(t, "Host: evil.example\r\n", "DELETE", "/models/first"), 421);
+  expect(t, MANAGEMENT, "GET", "/models/first", "", 200, "first");
 }
 
 static void repository(void **state) {
@@ -277,8 +316,9 @@ static void background(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(addresses),  cmocka_unit_test(lifecycle),      cmocka_unit_test(register_later),
-      cmocka_unit_test(repository), cmocka_unit_test(batches),        cmocka_unit_test(replaced_under_load),
-      cmocka_unit_test(tokens),     cmocka_unit_test(configurations), cmocka_unit_test(background)};
+      cmocka_unit_test(addresses),           cmocka_unit_test(lifecycle), cmocka_unit_test(register_later),
+      cmocka_unit_test(repository),          cmocka_unit_test(pages),     cmocka_unit_test(batches),
+      cmocka_unit_test(replaced_under_load), cmocka_unit_test(tokens),    cmocka_unit_test(configurations),
+      cmocka_unit_test(background)};
   return cmocka_run_group_tests(tests, open_torch, close_torch);
 }

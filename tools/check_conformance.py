@@ -108,7 +108,7 @@ def check_inference(r):
     r.torch_error("no body", 400, "BadRequestException", "POST", "/predictions/colours")
     r.torch_error("no route", 404, "ResourceNotFoundException", "GET", "/nothing")
     reply = r.torch_error("another method", 405, "MethodNotAllowedException", "DELETE", "/predictions/colours")
-    r.checks.expect("Allow", reply.headers.get("Allow"), "POST, PUT")
+    r.checks.expect("Allow", reply.headers.get("Allow"), "POST, PUT, OPTIONS")
     r.checks.expect("same bytes", len({r.ask("POST", "/predictions/colours", picture).body for _ in range(20)}), 1)
     r.expect("metrics", 200, "GET", "/metrics", kind=TEXT, says=lambda raw: b'ts_inference_requests_total{model_name="colours"' in raw)
     r.checks.expect("an id", r.ask("GET", "/ping").headers.get("x-request-id"), lambda got: got and len(got) == 32)
@@ -220,6 +220,19 @@ def check_v2_routes(r):
     r.expect("load of what is in the store", 200, "POST", "/v2/repository/models/FP16/load", "{}")
 
 
+def check_descriptions(r):
+    """OpenAPI documents, as TorchServe gives them."""
+    whole = lambda got: got["openapi"].startswith("3.0.") and got["info"]["title"] and got["info"]["version"]
+    for method, path in (("OPTIONS", "/"), ("GET", "/api-description")):
+        r.expect("the routes", 200, method, path, says=lambda got: whole(got) and set(got["paths"]["/models"]) == {"get", "head", "post"} and
+                 [part["name"] for part in got["paths"]["/models/{model_name}/{model_version}"]["delete"]["parameters"]] == ["model_name", "model_version"] and
+                 all(operation["responses"] and operation["summary"] for item in got["paths"].values() for operation in item.values()))
+    r.expect("a model's routes", 200, "OPTIONS", "/predictions/INT8/1", says=lambda got: whole(got) and list(got["paths"]) == ["/predictions/INT8/1", "/v2/models/INT8/versions/1/infer"] and
+             got["paths"]["/v2/models/INT8/versions/1/infer"]["post"]["x-inputs"] == [{"name": "x", "datatype": "INT8", "shape": [-1]}])
+    r.torch_error("no model", 404, "ModelNotFoundException", "OPTIONS", "/predictions/nothing")
+    r.torch_error("no version", 404, "ModelVersionNotFoundException", "OPTIONS", "/predictions/INT8/7")
+
+
 def check_heads(r):
     """HEAD is GET without the body, and the connection is good for the next request."""
     for path, status in (("/ping", 200), ("/v2/health/ready", 200), ("/nothing", 404), ("/v2/models/add/infer", 405)):
@@ -314,7 +327,7 @@ def main():
             port = int(server.stdout.readline().rsplit(":", 1)[1])
             checks = check_grpc.Checks(port)
             rest = Rest(checks, port)
-            for check in (check_v2_routes, check_heads, check_datatypes, check_wrong_requests, check_inference):
+            for check in (check_v2_routes, check_descriptions, check_heads, check_datatypes, check_wrong_requests, check_inference):
                 check(rest)
             check_grpc_datatypes(checks)
             check_grpc_methods(checks, rest)

@@ -50,7 +50,7 @@ const char serve_usage[] =
     "  --disable-token-auth   require no tokens; else --start writes key_file.json, as TorchServe does\n"
     "  --version\n";
 
-typedef enum kind { FLAG, NUMBER, TEXT, PORT, HOST, ADDRESS, TRUTH, GRPC_TLS } kind;
+typedef enum kind { FLAG, NUMBER, TEXT, FIELD, PORT, HOST, ADDRESS, TRUTH, GRPC_TLS } kind;
 
 typedef struct setting {
   const char *option; /* of the command line, or NULL */
@@ -97,6 +97,9 @@ static const setting settings[] = {
     {NULL, "inference_address", ADDRESS, 0, 0, 0},
     {NULL, "management_address", ADDRESS, 1, 0, 0},
     {NULL, "metrics_address", ADDRESS, 2, 0, 0},
+    {NULL, "cors_allowed_origin", FIELD, AT(cors[0]), 0, 0},
+    {NULL, "cors_allowed_methods", FIELD, AT(cors[1]), 0, 0},
+    {NULL, "cors_allowed_headers", FIELD, AT(cors[2]), 0, 0},
     {NULL, "certificate_file", TEXT, AT(certificate), 0, 0},
     {NULL, "private_key_file", TEXT, AT(private_key), 0, 0},
     {NULL, "enable_grpc_ssl", GRPC_TLS, 0, 0, 0},
@@ -120,7 +123,18 @@ static const char meaningless[] =
     "model_metrics_auto_detect,disable_system_metrics,metric_time_interval,token_expiration_min,max_response_size,"
     "decode_input_request,limit_max_image_pixels,unregister_model_timeout,default_startup_timeout,"
     "enable_envvars_config,use_env_allowed_urls,allowed_urls,workflow_store,plugins_path,model_snapshot,"
-    "cors_allowed_origin,cors_allowed_methods,cors_allowed_headers,snapshot_store,system_metrics_cmd";
+    "snapshot_store,system_metrics_cmd";
+
+const char *const serve_cors_fields[SERVE_CORS] = {"access-control-allow-origin", "access-control-allow-methods",
+                                                   "access-control-allow-headers"};
+
+/* May it be the value of a header field? */
+static bool is_field(const char *value) {
+  enum { MOST = 255 };
+  for (const char *at = value; *at; at++)
+    if (*at < ' ' || *at > '~' || at - value >= MOST) return false; /* bytes above 0x7f are negative */
+  return true;
+}
 
 static td_status bad_value(const char *name, const char *value, const char *wanted, td_error *err) {
   return base_fail(err, TD_BAD_ARGUMENT, name, -1, "'%s' is no %s", value, wanted);
@@ -153,7 +167,8 @@ static td_status read_address(const char *name, const char *value, serve_address
 static td_status apply(const setting *s, const char *name, const char *value, serve_options *o, td_error *err) {
   char *at = (char *)o + s->at;
   int64_t number = 1;
-  if (s->kind == TEXT) {
+  if (s->kind == FIELD && !is_field(value)) return bad_value(name, value, "value of a header field", err);
+  if (s->kind == TEXT || s->kind == FIELD) {
     *(const char **)(void *)at = value;
     return TD_OK;
   }

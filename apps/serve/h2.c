@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_STREAMS = 128, WINDOW = 1 << 20, FIELD_BYTES = 16384, GRPC_HEAD = 5, MOST_FIELDS = 7 };
+enum { MOST_STREAMS = 128, WINDOW = 1 << 20, FIELD_BYTES = 16384, GRPC_HEAD = 5, MOST_FIELDS = 12 };
 
 typedef struct stream {
   serve_job job;
@@ -142,6 +142,8 @@ static void submit_rest(stream *s, const nghttp2_data_provider *reply) {
   fields[count++] = field("content-length", s->texts[1]);
   fields[count++] = field("x-request-id", job->id);
   fields[count++] = field("cache-control", "no-cache; no-store, must-revalidate, private");
+  for (int i = 0; i < SERVE_CORS; i++)
+    if (job->server->options.cors[i]) fields[count++] = field(serve_cors_fields[i], job->server->options.cors[i]);
   if (job->status == 503) fields[count++] = field("retry-after", "1");
   if (job->status == 401) fields[count++] = field("www-authenticate", "Bearer");
   if (job->allow) fields[count++] = field("allow", job->allow);

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -34,7 +35,7 @@ typedef struct connection {
   http_chunks chunks;
   serve_job job;
   uint32_t roles; /* of the address that it came by */
-  char out[768];
+  char out[2048];
   size_t out_count, reply_count, sent; /* of the head and of the body; of both that were sent */
   uint64_t idle_ns, replied_ns;        /* since when no request is there; when the reply was */
   uint64_t until_ns;
@@ -128,25 +129,41 @@ static void drop(loop *l, connection *c) {
 
 static void write_more(loop *l, connection *c);
 
+static void add_field(connection *c, const char *format, ...) BASE_PRINTF(2, 3);
+static void add_field(connection *c, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  c->out_count += (size_t)vsnprintf(c->out + c->out_count, sizeof c->out - c->out_count, format, args);
+  va_end(args);
+}
+
+/* All of it has room: texts are bounded, those of the configuration when it is read. */
+static void write_head(connection *c) {
+  const serve_job *job = &c->job;
+  const serve_options *o = &c->loop->server->options;
+  c->out_count = 0;
+  add_field(c, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nx-request-id: %s\r\n", job->status,
+            http_reason(job->status), job->reply_json ? "application/octet-stream" : job->type, job->reply.length,
+            job->id);
+  add_field(c, "Cache-Control: no-cache; no-store, must-revalidate, private\r\n");
+  if (job->reply_json) add_field(c, "Inference-Header-Content-Length: %zu\r\n", job->reply_json);
+  if (job->allow) add_field(c, "Allow: %.200s\r\n", job->allow);
+  if (job->status == 401) add_field(c, "WWW-Authenticate: Bearer\r\n");
+  if (job->status == 503 || job->status == 429) add_field(c, "Retry-After: 1\r\n");
+  for (int i = 0; i < SERVE_CORS; i++)
+    if (o->cors[i]) add_field(c, "%s: %s\r\n", serve_cors_fields[i], o->cors[i]);
+  add_field(c, "Connection: %s\r\n\r\n", c->close_after ? "close" : "keep-alive");
+}
+
 static void begin_reply(loop *l, connection *c) {
   serve_job *job = &c->job;
-  char extra[128] = "";
   if (job->reply.failed) { /* what fits into the head needs no memory */
     job->status = job->is_over ? 503 : 507;
     job->reply.length = 0;
   }
-  if (job->reply_json) snprintf(extra, sizeof extra, "Inference-Header-Content-Length: %zu\r\n", job->reply_json);
-  if (job->status == 405 && job->allow) snprintf(extra, sizeof extra, "Allow: %s\r\n", job->allow);
-  if (job->status == 401) snprintf(extra, sizeof extra, "WWW-Authenticate: Bearer\r\n");
-  if (job->status == 503 || job->status == 429) snprintf(extra, sizeof extra, "Retry-After: 1\r\n");
   if (l->server->draining || !c->head.keep_alive) c->close_after = true;
   name_request(c);
-  c->out_count =
-      (size_t)snprintf(c->out, sizeof c->out,
-                       "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nx-request-id: %s\r\n"
-                       "Cache-Control: no-cache; no-store, must-revalidate, private\r\n%sConnection: %s\r\n\r\n",
-                       job->status, http_reason(job->status), job->reply_json ? "application/octet-stream" : job->type,
-                       job->reply.length, job->id, extra, c->close_after ? "close" : "keep-alive");
+  write_head(c);
   l->server->replies[job->status < 300 ? 0 : job->status < 500 ? 1 : 2]++;
   c->reply_count = base_str_is(c->head.method, "HEAD") ? 0 : job->reply.length;
   c->sent = 0;

@@ -277,43 +277,138 @@ static bool predict(serve_job *job, char **parts) { return !serve_find(job, part
 
 /* ---- the table ---- */
 
+static bool describe_api(serve_job *job, char **parts);
+static bool describe_model_api(serve_job *job, char **parts);
+
 enum { TORCH = 1, OPEN = 2, API = 4 }; /* errors as TorchServe's; needs no token; needs --enable-model-api */
 
 static const struct route {
   const char *methods, *pattern;
   uint32_t role, flags;
   bool (*answer)(serve_job *job, char **parts); /* as serve_route */
+  const char *about;
 } routes[] = {
-    {"GET, HEAD", "/ping", SERVE_INFER | SERVE_MANAGE | SERVE_METRICS, TORCH | OPEN, serve_ping},
-    {"GET, HEAD", "/v2/health/live", SERVE_INFER | SERVE_MANAGE | SERVE_METRICS, OPEN, live},
-    {"GET, HEAD", "/v2/health/ready", SERVE_INFER | SERVE_MANAGE | SERVE_METRICS, OPEN, ready},
-    {"GET, HEAD", "/v2", SERVE_INFER, OPEN, server_about},
-    {"GET, HEAD", "/v2/", SERVE_INFER, OPEN, server_about},
-    {"GET, HEAD", "/v2/models/{}", SERVE_INFER, 0, describe},
-    {"GET, HEAD", "/v2/models/{}/versions/{}", SERVE_INFER, 0, describe},
-    {"GET, HEAD", "/v2/models/{}/ready", SERVE_INFER, OPEN, model_ready},
-    {"GET, HEAD", "/v2/models/{}/versions/{}/ready", SERVE_INFER, OPEN, model_ready},
-    {"POST", "/v2/models/{}/infer", SERVE_INFER, 0, infer},
-    {"POST", "/v2/models/{}/versions/{}/infer", SERVE_INFER, 0, infer},
-    {"POST", "/v2/repository/index", SERVE_INFER | SERVE_MANAGE, 0, serve_repository},
-    {"POST", "/v2/repository/models/{}/load", SERVE_MANAGE, API, serve_repository_load},
-    {"POST", "/v2/repository/models/{}/unload", SERVE_MANAGE, API, serve_repository_unload},
-    {"POST, PUT", "/predictions/{}", SERVE_INFER, TORCH, predict},
-    {"POST, PUT", "/predictions/{}/{}", SERVE_INFER, TORCH, predict},
-    {"POST, PUT", "/models/{}/invoke", SERVE_INFER, TORCH, predict},
-    {"GET, HEAD", "/metrics", SERVE_METRICS, TORCH | OPEN, metrics},
-    {"POST", "/models", SERVE_MANAGE, TORCH | API, serve_register},
-    {"GET, HEAD", "/models", SERVE_MANAGE, TORCH, serve_list},
-    {"GET, HEAD", "/models/{}", SERVE_MANAGE, TORCH, serve_describe},
-    {"GET, HEAD", "/models/{}/{}", SERVE_MANAGE, TORCH, serve_describe},
-    {"PUT", "/models/{}", SERVE_MANAGE, TORCH, serve_scale_workers},
-    {"PUT", "/models/{}/{}", SERVE_MANAGE, TORCH, serve_scale_workers},
-    {"PUT", "/models/{}/{}/set-default", SERVE_MANAGE, TORCH, serve_set_default},
-    {"DELETE", "/models/{}", SERVE_MANAGE, TORCH | API, serve_unregister},
-    {"DELETE", "/models/{}/{}", SERVE_MANAGE, TORCH | API, serve_unregister},
-    {"GET, HEAD", "/token", SERVE_MANAGE, TORCH | OPEN, renew_key},
+    {"GET, HEAD", "/ping", SERVE_INFER | SERVE_MANAGE | SERVE_METRICS, TORCH | OPEN, serve_ping,
+     "health, as TorchServe has it"},
+    {"GET, HEAD", "/v2/health/live", SERVE_INFER | SERVE_MANAGE | SERVE_METRICS, OPEN, live, "is the process alive?"},
+    {"GET, HEAD", "/v2/health/ready", SERVE_INFER | SERVE_MANAGE | SERVE_METRICS, OPEN, ready,
+     "are requests to be sent?"},
+    {"GET, HEAD", "/v2", SERVE_INFER, OPEN, server_about, "what the server is"},
+    {"GET, HEAD", "/v2/", SERVE_INFER, OPEN, server_about, "what the server is"},
+    {"GET, HEAD", "/v2/models/{}", SERVE_INFER, 0, describe, "versions, inputs and outputs of a model"},
+    {"GET, HEAD", "/v2/models/{}/versions/{}", SERVE_INFER, 0, describe, "the same of a version"},
+    {"GET, HEAD", "/v2/models/{}/ready", SERVE_INFER, OPEN, model_ready, "is the model ready?"},
+    {"GET, HEAD", "/v2/models/{}/versions/{}/ready", SERVE_INFER, OPEN, model_ready, "is the version ready?"},
+    {"POST", "/v2/models/{}/infer", SERVE_INFER, 0, infer, "inference by tensors"},
+    {"POST", "/v2/models/{}/versions/{}/infer", SERVE_INFER, 0, infer, "inference by tensors"},
+    {"POST", "/v2/repository/index", SERVE_INFER | SERVE_MANAGE, 0, serve_repository, "the models"},
+    {"POST", "/v2/repository/models/{}/load", SERVE_MANAGE, API, serve_repository_load, "load or replace a model"},
+    {"POST", "/v2/repository/models/{}/unload", SERVE_MANAGE, API, serve_repository_unload, "remove a model"},
+    {"POST, PUT", "/predictions/{}", SERVE_INFER, TORCH, predict, "inference by the model's handler"},
+    {"POST, PUT", "/predictions/{}/{}", SERVE_INFER, TORCH, predict, "inference by the version's handler"},
+    {"POST, PUT", "/models/{}/invoke", SERVE_INFER, TORCH, predict, "inference by the model's handler"},
+    {"GET, HEAD", "/metrics", SERVE_METRICS, TORCH | OPEN, metrics, "figures as Prometheus' text"},
+    {"POST", "/models", SERVE_MANAGE, TORCH | API, serve_register, "register a model"},
+    {"GET, HEAD", "/models", SERVE_MANAGE, TORCH, serve_list, "the models"},
+    {"GET, HEAD", "/models/{}", SERVE_MANAGE, TORCH, serve_describe, "workers and queue of a model"},
+    {"GET, HEAD", "/models/{}/{}", SERVE_MANAGE, TORCH, serve_describe, "workers and queue of a model"},
+    {"PUT", "/models/{}", SERVE_MANAGE, TORCH, serve_scale_workers, "scale a model"},
+    {"PUT", "/models/{}/{}", SERVE_MANAGE, TORCH, serve_scale_workers, "scale a model"},
+    {"PUT", "/models/{}/{}/set-default", SERVE_MANAGE, TORCH, serve_set_default, "make a version the default"},
+    {"DELETE", "/models/{}", SERVE_MANAGE, TORCH | API, serve_unregister, "remove a model"},
+    {"DELETE", "/models/{}/{}", SERVE_MANAGE, TORCH | API, serve_unregister, "remove a model"},
+    {"GET, HEAD", "/token", SERVE_MANAGE, TORCH | OPEN, renew_key, "a new key"},
+    {"OPTIONS", "/", SERVE_INFER | SERVE_MANAGE | SERVE_METRICS, TORCH | OPEN, describe_api, "this description"},
+    {"GET, HEAD, OPTIONS", "/api-description", SERVE_INFER | SERVE_MANAGE | SERVE_METRICS, TORCH | OPEN, describe_api,
+     "this description"},
+    {"OPTIONS", "/predictions/{}", SERVE_INFER, TORCH | OPEN, describe_model_api,
+     "the description of a model's routes"},
+    {"OPTIONS", "/predictions/{}/{}", SERVE_INFER, TORCH | OPEN, describe_model_api,
+     "the description of a version's routes"},
 };
 enum { ROUTES = sizeof routes / sizeof *routes };
+
+/* ---- the table as an OpenAPI document ---- */
+
+static const char *const part_names[] = {"model_name", "model_version"};
+
+/* The pattern with the parts' names, and how many there are. */
+static uint32_t print_pattern(base_text *to, const char *pattern) {
+  uint32_t count = 0;
+  base_text_print(to, "\"");
+  for (; *pattern; pattern++)
+    if (*pattern != '}') base_text_print(to, "%c%s", *pattern, *pattern == '{' ? part_names[count++] : "");
+    else base_text_print(to, "}");
+  base_text_print(to, "\"");
+  return count;
+}
+
+static void print_methods(base_text *to, const struct route *route, uint32_t parts, bool *first) {
+  for (const char *at = route->methods; *at; *first = false) {
+    const size_t length = strcspn(at, ",");
+    base_text_print(to, "%s\"", *first ? "" : ",");
+    for (size_t i = 0; i < length; i++) base_text_print(to, "%c", at[i] | 0x20);
+    base_text_print(to, "\":{\"summary\":\"%s\",\"parameters\":[", route->about);
+    for (uint32_t i = 0; i < parts; i++)
+      base_text_print(to, "%s{\"in\":\"path\",\"name\":\"%s\",\"required\":true,\"schema\":{\"type\":\"string\"}}",
+                      i ? "," : "", part_names[i]);
+    base_text_print(to, "],\"responses\":{\"200\":{\"description\":\"done\"},\"default\":{\"description\":\"%s\"}}}",
+                    "what is wrong, as JSON");
+    at += length + (at[length] ? strlen(", ") : 0);
+  }
+}
+
+static void begin_document(base_text *to) {
+  base_text_print(to, "{\"openapi\":\"3.0.1\",\"info\":{\"title\":\"Treadle\",\"version\":\"%s\"},\"paths\":{",
+                  td_version());
+}
+
+/* The routes of the address. */
+static bool describe_api(serve_job *job, char **parts) {
+  (void)parts;
+  bool none = true;
+  begin_document(&job->reply);
+  for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
+    size_t same = 0;
+    while (strcmp(routes[same].pattern, routes[i].pattern) != 0) same++;
+    if (!(routes[i].role & job->roles) || same < i) continue; /* it stands with the first of its pattern */
+    bool first = true;
+    base_text_print(&job->reply, "%s", none ? "" : ",");
+    const uint32_t count = print_pattern(&job->reply, routes[i].pattern);
+    base_text_print(&job->reply, ":{");
+    for (size_t j = i; j < sizeof routes / sizeof *routes; j++)
+      if (strcmp(routes[j].pattern, routes[i].pattern) == 0) print_methods(&job->reply, &routes[j], count, &first);
+    base_text_print(&job->reply, "}");
+    none = false;
+  }
+  serve_answer(job, 200, "}}");
+  return true;
+}
+
+/* The two ways to ask a model, with its inputs and outputs. */
+static bool describe_model_api(serve_job *job, char **parts) {
+  if (!serve_find(job, parts[0], parts[1])) return true;
+  const char *done = "\"responses\":{\"200\":{\"description\":\"the answer\"}}";
+  base_text *to = &job->reply;
+  begin_document(to);
+  base_text_print(to, "\"/predictions/%s%s%s\":{\"post\":{", job->version->name, parts[1] ? "/" : "",
+                  parts[1] ? job->version->number : "");
+  base_text_print(
+      to, "\"requestBody\":{\"content\":{\"*/*\":{\"schema\":{\"type\":\"string\",\"format\":\"binary\"}}}},%s}}",
+      done);
+  if (job->version->model) {
+    base_text_print(to, ",\"/v2/models/%s/versions/%s/infer\":{\"post\":{", job->version->name, job->version->number);
+    base_text_print(to, "\"requestBody\":{\"content\":{\"application/json\":{\"schema\":{\"type\":\"object\"}}}},%s",
+                    done);
+    describe_values(job, "x-inputs", true);
+    describe_values(job, "x-outputs", false);
+    base_text_print(to, "}}");
+  }
+  serve_answer(job, 200, "}}");
+  return true;
+}
+
+/* ---- which route it is ---- */
 
 /* Does the path fit? `parts` gets what stands for {}, still encoded. */
 static bool matches(const char *pattern, base_str path, base_str *parts) {
@@ -343,18 +438,23 @@ static bool has_method(const char *methods, base_str method) {
   return false;
 }
 
-/* The route of the path; `*known`: another method would fit. NULL: none. */
-static const struct route *find_route(const serve_job *job, base_str *parts, const struct route **known) {
-  *known = NULL;
+/* The route of the path; `*known`: there are others, whose methods job->allow has. NULL: none. */
+static const struct route *find_route(serve_job *job, base_str *parts, bool *known) {
+  base_text methods = {.allocator = &job->memory};
+  const struct route *found = NULL;
   for (size_t i = 0; i < ROUTES; i++) {
     base_str own[MOST_PARTS] = {0};
     if (!(routes[i].role & job->roles) || !matches(routes[i].pattern, job->path, own)) continue;
-    *known = &routes[i];
-    if (!has_method(routes[i].methods, job->method)) continue;
+    found = &routes[i];
     memcpy(parts, own, sizeof own);
-    return &routes[i];
+    if (has_method(found->methods, job->method)) break;
+    base_text_print(&methods, "%s%s", methods.length ? ", " : "", found->methods);
+    found = NULL;
   }
-  return NULL;
+  *known = methods.length > 0;
+  if (!found && *known) job->allow = base_arena_slice(job->arena, methods.at, methods.length);
+  base_text_free(&methods);
+  return found;
 }
 
 bool serve_may_change(serve_job *job) {
@@ -379,11 +479,15 @@ static bool admitted(serve_job *job, const struct route *route) {
 bool serve_route(serve_job *job) {
   base_str found[MOST_PARTS] = {0};
   char *parts[MOST_PARTS] = {0};
-  const struct route *known, *route = find_route(job, found, &known);
+  bool known;
+  const struct route *route = find_route(job, found, &known);
   job->is_torch = !base_str_starts(job->path, "/v2");
+  if (!route && base_str_is(job->method, "OPTIONS") && (known || base_str_is(job->path, "*"))) {
+    serve_answer(job, 200, "%s", ""); /* what a page in a browser asks before it sends such a request */
+    return true;
+  }
   if (!route && known) {
-    job->allow = known->methods;
-    serve_refuse(job, 405, "this route takes %s", known->methods);
+    serve_refuse(job, 405, "this route takes %s", job->allow ? job->allow : "other methods");
     return true;
   }
   if (!route) {

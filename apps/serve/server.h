@@ -87,7 +87,7 @@ struct serve_job {
   void *order;               /* its own */
   int32_t status;            /* of the reply, and its body */
   const char *type;          /* Content-Type */
-  const char *allow;         /* with 405: the methods that the route has */
+  const char *allow;         /* with 405, and of OPTIONS: the methods that the path has */
   size_t reply_json;         /* bytes of JSON in front of binary tensors; 0: none are there */
   base_text reply;
 };
@@ -147,10 +147,14 @@ typedef struct serve_address {
 
 enum { SERVE_ADDRESSES = 5, SERVE_KEYS = 3, SERVE_KEY_BYTES = 33 };
 
+/* Header fields of each reply that tell browsers which pages may read it; without a value there is none. */
+enum { SERVE_CORS = 3 };
+extern const char *const serve_cors_fields[SERVE_CORS];
+
 typedef struct serve_options {
   serve_address addresses[SERVE_ADDRESSES]; /* inference, management, metrics, gRPC: two */
   const char *model_store, *models, *config, *key_file, *certificate, *private_key, *python, *access_log,
-      *allowed_hosts;
+      *allowed_hosts, *cors[SERVE_CORS];
   int64_t workers, queue, timeout_s, transfer_s, most_bytes, most_held, drain_s, batch, delay_ms, start_workers,
       delay_s, trust_network;
   int64_t python_handlers, python_memory; /* MiB of a worker; 0: no limit */

@@ -38,7 +38,8 @@ static int open_torch(void **state) {
              "metrics_address = http://127.0.0.1:0\nmodel_store=.\nnumber_of_netty_threads=32\n"
              "grpc_inference_port=0\ngrpc_management_port=0\njob_queue_size=\\\n  "
              "1000\ndefault_workers_per_model=1\nenable_model_api=true\n"
-             "disable_token_authorization=true\nallowed_host=other.example,models.example\n");
+             "disable_token_authorization=true\nallowed_host=other.example,models.example\n"
+             "cors_allowed_origin=https://page.example\ncors_allowed_headers=Authorization, Content-Type\n");
   *state = t;
   start_torch(t);
   return 0;
@@ -164,6 +165,26 @@ static void pages(void **state) {
   expect(t, MANAGEMENT, "GET", "/models/first", "", 200, "first");
 }
 
+/* What there is, as TorchServe's clients and browsers ask. */
+static void options(void **state) {
+  torch *t = *state;
+  const char *const cors = "access-control-allow-origin: https://page.example\r\n";
+  expect(t, INFERENCE, "OPTIONS", "/", "", 200, "{\"openapi\":\"3.0.1\",");
+  assert_non_null(strstr(t->f.reply, "\"/predictions/{model_name}/{model_version}\":{\"post\":{\"summary\":"));
+  assert_null(strstr(t->f.reply, "\"/models\":"));
+  expect(t, MANAGEMENT, "GET", "/api-description", "", 200, "\"/models/{model_name}\":{\"get\":");
+  expect(t, INFERENCE, "OPTIONS", "/predictions/first", "", 200, "\"x-inputs\":[{\"name\":\"x\",\"datatype\":\"FP32\"");
+  expect(t, INFERENCE, "OPTIONS", "/predictions/none", "", 404, "ModelNotFoundException");
+  expect(t, INFERENCE, "OPTIONS", "/v2/models/first/infer", "", 200, "\r\nAllow: POST\r\n");
+  assert_non_null(strstr(t->f.reply, cors));
+  assert_non_null(strstr(t->f.reply, "access-control-allow-headers: Authorization, Content-Type\r\n"));
+  assert_null(strstr(t->f.reply, "access-control-allow-methods"));
+  expect(t, INFERENCE, "OPTIONS", "*", "", 200, cors);
+  expect(t, INFERENCE, "OPTIONS", "/nothing", "", 404, cors);
+  expect(t, MANAGEMENT, "PATCH", "/models", "", 405, "\r\nAllow: POST, GET, HEAD\r\n");
+  assert_int_equal(ask_as(t, "Host: localhost\r\nOrigin: https://page.example\r\n", "GET", "/models"), 200);
+}
+
 static void repository(void **state) {
   torch *t = *state;
   expect(t, MANAGEMENT, "POST", "/v2/repository/models/rows/load", "{}", 200, "\"load\":true");
@@ -284,6 +305,7 @@ static void configurations(void **state) {
               {"management_address=https://127.0.0.1:8443\ncertificate_file=none.pem\nprivate_key_file=none.pem\n",
                "none.pem: cannot be used"},
               {"enable_model_api=yes\n", "true or false"},
+              {"cors_allowed_origin=a\tb\n", "no value of a header field"},
               {"nonsense=1\n", "no key of config.properties"}};
   const torch *t = *state;
   char command[2048];
@@ -315,10 +337,11 @@ static void background(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(addresses),           cmocka_unit_test(lifecycle), cmocka_unit_test(register_later),
-      cmocka_unit_test(repository),          cmocka_unit_test(pages),     cmocka_unit_test(batches),
-      cmocka_unit_test(replaced_under_load), cmocka_unit_test(tokens),    cmocka_unit_test(configurations),
-      cmocka_unit_test(background)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(addresses),      cmocka_unit_test(lifecycle),
+                                     cmocka_unit_test(register_later), cmocka_unit_test(repository),
+                                     cmocka_unit_test(pages),          cmocka_unit_test(options),
+                                     cmocka_unit_test(batches),        cmocka_unit_test(replaced_under_load),
+                                     cmocka_unit_test(tokens),         cmocka_unit_test(configurations),
+                                     cmocka_unit_test(background)};
   return cmocka_run_group_tests(tests, open_torch, close_torch);
 }

@@ -404,7 +404,7 @@ static void methods(void **state) {
   assert_memory_equal(second + 4, "HTTP/1.1 200 OK\r\n", 17);
   close(fd);
   assert_int_equal(ask_path(f, "DELETE", "/predictions/add", ""), 405);
-  assert_non_null(strstr(f->reply, "\r\nAllow: POST, PUT\r\n"));
+  assert_non_null(strstr(f->reply, "\r\nAllow: POST, PUT, OPTIONS\r\n"));
 }
 
 /* Who is refused while it still sends reads why, and no reset. */

@@ -127,6 +127,8 @@ extern const char cli_levels[];
     "strict", NULL, "a compiler failure is an error; default: the loops it was to compile are interpreted", NULL, \
         false                                                                                                     \
   }
+#define CLI_OPTION_CC_LIMIT \
+  { "cc-limit-ms", "N", "timeout of one compiler run, in ms; default 60000", NULL, false }
 #define CLI_OPTION_TUNED \
   { "tuned", NULL, "use the kernel parameters that `treadle tune` found fastest on this machine", NULL, false }
 #define CLI_OPTION_THREADS \

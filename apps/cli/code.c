@@ -19,6 +19,9 @@ td_status cli_code_options(const cli_args *args, td_load_options *options, td_er
   options->trusted = cli_flag(args, "trusted");
   options->tiered = cli_flag(args, "tiered");
   options->strict = cli_flag(args, "strict");
+  int64_t limit = 0;
+  TRY(cli_int(args, "cc-limit-ms", 1, UINT32_MAX, &limit, err));
+  options->cc_limit_ms = (uint32_t)limit;
   options->warn = warn;
   options->warn_user = (void *)(uintptr_t)(args->operand_count ? args->operands[0] : "generated code");
   return TD_OK;

@@ -68,6 +68,7 @@ static const cli_option compile_options[] = {
      NULL, false},
     CLI_OPTION_CC,
     CLI_OPTION_STRICT,
+    CLI_OPTION_CC_LIMIT,
     CLI_OPTION_TRUSTED,
     CLI_OPTION_TUNE,
     CLI_OPTION_BACKEND,

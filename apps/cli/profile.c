@@ -218,6 +218,7 @@ static const cli_option profile_options[] = {
     CLI_OPTION_PRECISION,
     CLI_OPTION_CC,
     CLI_OPTION_STRICT,
+    CLI_OPTION_CC_LIMIT,
     CLI_OPTION_TRUSTED,
     CLI_OPTION_TUNE,
     CLI_OPTION_TUNED,

@@ -163,13 +163,15 @@ static td_status keep_inputs(td_model *m, const td_load_options *options, td_err
 /* Each field of td_load_options is in options.def, in its place and of its kind. */
 #define OTHER(field) __typeof__(((td_load_options *)0)->field) field;
 #define VALUE OTHER
+#define NUMBER OTHER
 #define TEXT(field) const char *field;
 #define FLAG(field) int32_t field;
 typedef struct listed_options {
-#include "api/options.def"
+#include <treadle/options.def>
 } listed_options;
 #undef OTHER
 #undef VALUE
+#undef NUMBER
 #undef TEXT
 #undef FLAG
 #define OTHER(field)                                                                                           \
@@ -178,9 +180,10 @@ typedef struct listed_options {
                                               __typeof__(((td_load_options *)0)->field)),                      \
                  "options.def: " #field);
 #define VALUE OTHER
+#define NUMBER OTHER
 #define TEXT OTHER
 #define FLAG OTHER
-#include "api/options.def"
+#include <treadle/options.def>
 _Static_assert(sizeof(listed_options) == sizeof(td_load_options), "options.def has all fields of td_load_options");
 #undef OTHER
 #undef TEXT
@@ -192,9 +195,10 @@ static td_status keep_options(base_arena *arena, td_load_options *o, td_error *e
 #define FLAG(field) o->field = o->field != 0;
 #define TEXT(field) \
   if (!(o->field = base_arena_text(arena, o->field ? o->field : ""))) return base_no_memory(err, "a model");
-#include "api/options.def"
+#include <treadle/options.def>
 #undef OTHER
 #undef VALUE
+#undef NUMBER
 #undef TEXT
 #undef FLAG
   return TD_OK;

@@ -85,6 +85,12 @@ PyMODINIT_FUNC PyInit__core(void) {
   Py_DECREF(errors);
   PyObject *module = raise_error ? PyModule_Create(&definition) : NULL;
   if (!module) return NULL;
+  PyObject *kinds = core_option_kinds();
+  if (!kinds || PyModule_AddObject(module, "options", kinds) != 0) {
+    Py_XDECREF(kinds);
+    Py_DECREF(module);
+    return NULL;
+  }
   if (add_type(module, "Array", core_array_type = core_make_array_type()) &&
       add_type(module, "Model", core_model_type = core_make_model_type()) &&
       add_type(module, "Pool", core_pool_type = core_make_pool_type()) &&

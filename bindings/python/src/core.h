@@ -112,6 +112,10 @@ void core_warn(void *user, const char *text);
 /* Of td_load_options: `user` is a callable of a name and bytes. Needs no lock of the interpreter. */
 td_status core_dump(void *user, const char *name, const char *bytes, size_t count);
 void core_take_dump(PyObject *dump, td_load_options *options); /* None: nobody is told */
+/* Keywords as options, by the names of treadle/options.def; "inputs", where it may be one, is the caller's to read.
+ * Texts are the keywords' own. False: an exception is set. */
+bool core_read_options(PyObject *keywords, td_load_options *options, PyObject **inputs);
+PyObject *core_option_kinds(void); /* {name: "text", "flag" or "number"} */
 PyObject *core_save(PyObject *module, PyObject *args);
 PyObject *core_load_graph(PyObject *module, PyObject *args, PyObject *keywords); /* graph.c */
 PyObject *core_type_of(PyObject *module, PyObject *object);

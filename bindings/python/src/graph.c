@@ -39,18 +39,10 @@ static bool take_weights(PyObject *list, graph_source *s) {
 
 PyObject *core_load_graph(PyObject *module, PyObject *args, PyObject *keywords) {
   (void)module;
-  static char *names[] = {"program", "weights", "backend",  "math", "isa",    "disabled_passes", "specialise",
-                          "cc",      "cache",   "for_file", "dump", "inject", "precision",       NULL};
-  PyObject *program, *weights, *dump = Py_None;
-  int for_file = 0;
-  td_load_options options = {.size = sizeof options, .warn = core_warn};
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "SO!|$zzzzzzzpOzz", names, &program, &PyList_Type, &weights,
-                                   &options.backend, &options.math, &options.isa, &options.disabled_passes,
-                                   &options.specialise, &options.cc, &options.cache, &for_file, &dump, &options.inject,
-                                   &options.precision))
+  PyObject *program, *weights;
+  td_load_options options;
+  if (!PyArg_ParseTuple(args, "SO!", &program, &PyList_Type, &weights) || !core_read_options(keywords, &options, NULL))
     return NULL;
-  options.for_file = for_file;
-  core_take_dump(dump, &options);
   graph_source source = {0};
   td_model *model = NULL;
   td_error err = {0};

@@ -129,23 +129,11 @@ void core_take_dump(PyObject *dump, td_load_options *options) {
 
 PyObject *core_load(PyObject *module, PyObject *args, PyObject *keywords) {
   (void)module;
-  static char *names[] = {"source",   "from_memory", "backend", "math",   "isa",        "weights", "disabled_passes",
-                          "format",   "seed",        "method",  "inputs", "specialise", "cc",      "cache",
-                          "for_file", "trusted",     "dump",    "inject", "precision",  NULL};
-  PyObject *source, *inputs = Py_None, *dump = Py_None;
-  int from_memory = 0, for_file = 0, trusted = 0;
-  unsigned long long seed = 0;
-  td_load_options options = {.size = sizeof options, .warn = core_warn};
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|p$zzzzzzKzOzzzppOzz", names, &source, &from_memory,
-                                   &options.backend, &options.math, &options.isa, &options.weights,
-                                   &options.disabled_passes, &options.format, &seed, &options.method, &inputs,
-                                   &options.specialise, &options.cc, &options.cache, &for_file, &trusted, &dump,
-                                   &options.inject, &options.precision))
+  PyObject *source, *inputs = Py_None;
+  int from_memory = 0;
+  td_load_options options;
+  if (!PyArg_ParseTuple(args, "O|p", &source, &from_memory) || !core_read_options(keywords, &options, &inputs))
     return NULL;
-  options.seed = seed;
-  options.for_file = for_file;
-  options.trusted = trusted;
-  core_take_dump(dump, &options);
   td_input_spec *specs;
   PyObject *self = read_specs(inputs, &options, &specs) ? load_from(source, from_memory != 0, &options) : NULL;
   free(specs);

@@ -667,6 +667,11 @@ class Threads(unittest.TestCase):
             session.set_state("cache", rows())
 
 
+class Unclear:
+    def __bool__(self):
+        return bool(1 // 0)
+
+
 class Package(unittest.TestCase):
     def test_imports_nothing_large(self):
         code = "import sys, treadle; m = treadle.load(sys.stdin.buffer.read()); y, z = m([[1.0, -2.0, 3.0]]); " \
@@ -683,8 +688,31 @@ class Package(unittest.TestCase):
         page = (pathlib.Path(__file__).parents[3] / "docs" / "python.md").read_text()
         missing = [name for name in treadle.__all__ if not re.search(rf"\b{name}\b", page)]
         self.assertEqual(missing, [])
-        options = set(treadle.load.__kwdefaults__) - {"unknown"}
+        options = set(treadle.load.__kwdefaults__) | treadle._options.FIELDS
         self.assertEqual([name for name in options if f"`{name}`" not in page], [])
+
+    def test_options_come_from_the_list(self):
+        """Each text, flag and number of options.def is a keyword of load, in the stub, and has the type that is told."""
+        import ast
+        rows = re.findall(r"^(TEXT|FLAG|NUMBER)\((\w+)\)$", (pathlib.Path(__file__).parents[3] / "include/treadle/options.def").read_text(), re.M)
+        self.assertEqual({name: kind.lower() for kind, name in rows}, treadle._core.options)
+        stub = ast.parse((pathlib.Path(treadle.__file__).parent / "__init__.pyi").read_text())
+        load = next(f for f in stub.body if isinstance(f, ast.FunctionDef) and f.name == "load")
+        told = {a.arg for a in load.args.kwonlyargs}
+        self.assertEqual({name for _, name in rows} - told, {"cache", "for_file"})
+        self.assertEqual(set(treadle.load.__kwdefaults__) - told, set())
+        wrong = {"text": 7, "flag": Unclear(), "number": -1}
+        for name, kind in treadle._core.options.items():
+            with self.assertRaises((TypeError, OverflowError, ZeroDivisionError), msg=name):
+                treadle._core.load(Compiling.chain, True, **{name: wrong[kind]})
+        with self.assertRaises(treadle.BadArgument):
+            treadle._core.load(Compiling.chain, True, cc_limit_ms=1 << 32)
+        with self.assertRaisesRegex(TypeError, "no field colour"):
+            treadle._core.load(Compiling.chain, True, colour="red")
+        with self.assertRaisesRegex(TypeError, "load has no option colour; there are: alone, "):
+            treadle.load(Compiling.chain, colour="red")
+        model = treadle.load(Compiling.chain, cc="none", taps="*", float64=True, backend="eager")
+        self.assertEqual([v.dtype for v in model.outputs], ["f64", "f64"])
 
     def test_stubs_name_what_there_is(self):
         import ast

@@ -11,7 +11,7 @@ from ._convert import Kinds, by_path, complex_of, spread, types_of
 from ._debug import dump_into
 from ._errors import BadArgument
 from ._events import listener, told
-from ._options import compiler_and_cache, known_only, passes, sizes, thread_count
+from ._options import FIELDS, compiler_and_cache, known_only, passes, sizes, thread_count
 from ._tables import inputs_of, is_table
 from . import _threads
 from ._threads import shared_pool
@@ -391,7 +391,7 @@ def _load_again(source, example_inputs, options):
 
 def load(source, example_inputs=None, *, backend=None, math=None, isa=None, threads=0, interop_threads=0, weights=None,
          disabled_passes=None, format=None, seed=0, method=None, specialise=None, cc=None, trusted=False, precision=None,
-         debug_dir=None, verbose=False, inject=None, **unknown):
+         debug_dir=None, verbose=False, inject=None, **fields):
     """Loads a model: a path, "builtin:NAME", or the file's bytes (any object with the buffer protocol, which is kept and
     not copied).
 
@@ -412,6 +412,7 @@ def load(source, example_inputs=None, *, backend=None, math=None, isa=None, thre
     debug_dir a folder for what the model becomes on its way: docs/debugging.md
     verbose   prints, on standard error, what was loaded
     inject    a fault to be found, "neg:wrong", in builds with tests: docs/debugging.md
+    Other fields of td_load_options (treadle.h) are taken by their names, too: tiered, strict, taps, alone, ...
 
     example_inputs  types and sizes for files that do not say them (TorchScript): the arguments of a call, or for each
               ("f32", (1, 3, None, "width")), None and names being open; or these by the names of inputs: {"x": array}. Of
@@ -420,11 +421,11 @@ def load(source, example_inputs=None, *, backend=None, math=None, isa=None, thre
     Where torch is loaded, `source` may be an ExportedProgram, a Module with `example_inputs` (a tuple), which is exported,
     or a ScriptModule or ScriptFunction with `example_inputs`, which say the types that it does not.
     """
-    known_only(unknown, load.__kwdefaults__, "load")
+    known_only(fields, FIELDS.union(load.__kwdefaults__), "load")
     threads, interop = thread_count(threads, "threads"), thread_count(interop_threads, "interop_threads")
     options = {"backend": backend, "math": math, "isa": isa, "weights": weights and os.fspath(weights),
                "disabled_passes": passes(disabled_passes), "format": format, "seed": seed, "method": method,
-               "specialise": sizes(specialise), "precision": precision, "inject": inject, **compiler_and_cache(cc)}
+               "specialise": sizes(specialise), "precision": precision, "inject": inject, **fields, **compiler_and_cache(cc)}
     is_path = isinstance(source, (str, os.PathLike))
     if debug_dir is not None:
         options["dump"] = dump_into(debug_dir, os.fspath(source) if is_path else type(source).__name__, options)
@@ -435,7 +436,7 @@ def load(source, example_inputs=None, *, backend=None, math=None, isa=None, thre
     if is_path:
         given = {"backend": backend, "math": math, "isa": isa, "threads": threads, "interop_threads": interop, "weights": weights,
                  "disabled_passes": disabled_passes, "format": format, "seed": seed, "method": method, "specialise": specialise,
-                 "cc": cc, "trusted": trusted, "precision": precision}
+                 "cc": cc, "trusted": trusted, "precision": precision, **fields}
         model._how = (os.fsdecode(source), example_inputs, given)
     if verbose:
         print(model, file=sys.stderr)

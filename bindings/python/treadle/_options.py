@@ -16,6 +16,11 @@ _SIZES = r"(\s*[^\s=;,]+=[1-9]\d*(,[1-9]\d*)*\s*|\s+|;)*"
 _SMALL = b'tdir 1\ninput %0 "x": f32[1]\n%1 = aten::neg(%0)\noutput "y" %1\n'
 
 
+# Fields of td_load_options that load takes as they are, by their names: whatever treadle/options.def lists, but for those that
+# it says itself.
+FIELDS = frozenset(_core.options) - {"cache", "for_file"}
+
+
 def known_only(given, known, what):
     """TypeError for keywords that are none."""
     unknown = sorted(set(given) - set(known))

@@ -37,12 +37,13 @@ class Fallback(UserWarning):
 _fallbacks = collections.deque(maxlen=1000)
 
 
+_OF_FILES = frozenset(("format", "method", "seed", "trusted", "weights"))  # what a graph in memory has no use for
+
+
 def _loaded(program, weights, options, name, threads):
     """`threads`: (those of a step, those that run forks), as Model takes them."""
     held = [(key, torch_tensor_view(tensor.detach(), key, torch, True)) for key, tensor in weights.items()]
-    known = {key: options.get(key) for key in ("backend", "math", "precision", "isa", "disabled_passes", "specialise", "cc", "cache", "dump")}
-    known["for_file"] = options.get("for_file", False)
-    known["inject"] = options.get("inject")
+    known = {key: value for key, value in options.items() if key == "dump" or key in _core.options and key not in _OF_FILES}
     return Model(_core.load_graph(program, held, **known), name, *threads)
 
 

@@ -196,6 +196,33 @@ def check_budget(program, folder, c):
         c.expect("the end", server.wait(20), 0)
 
 
+def check_watch(program, folder, c):
+    """Health by a stream: what is, then each change, to the end of the server."""
+    command = [program, "--port", "0", "--enable-model-api", "--model-store", ".", "--drain-delay", "1", "--drain", "30", "--transfer-timeout", "1", "add=net.tdir"]
+    with serving(command, folder) as server:
+        own = Checks(int(server.stdout.readline().rsplit(":", 1)[1]))
+        watch = lambda name: own.channel.unary_stream("/grpc.health.v1.Health/Watch")(put(1, name), timeout=60)
+        everything, model = watch(""), watch("net")
+        c.expect("health", next(everything), put(1, 1))
+        c.expect("of no model", next(model), put(1, 3))
+        time.sleep(2.5)  # longer than a transfer may take
+        for what, method, message, health in (("a model", "RepositoryModelLoad", put(1, "net"), 1), ("it goes", "RepositoryModelUnload", put(1, "net"), 3),
+                                              ("it comes back", "RepositoryModelLoad", put(1, "net"), 1)):
+            own.call(KSERVE + method, message)
+            c.expect(f"health of {what}", next(model), put(1, health))
+        own.call(MANAGE + "ScaleWorker", put(1, "net") + put(3, 0) + put(4, 0) + put(6, 1))
+        c.expect("health without workers", next(model), put(1, 2))
+        watch("add").cancel()
+        server.terminate()
+        c.expect("health at the end", next(everything), put(1, 2))
+        for stream in (everything, model):
+            try:
+                c.expect("more health", next(stream), None)
+            except grpc.RpcError as error:
+                c.expect("behind it", error.code().name, "UNAVAILABLE")
+        c.expect("nobody waits for listeners", server.wait(15), 0)
+
+
 def check_slow_stream(c):
     """A stream whose body comes byte by byte is reset; the connection lives on, and so do others."""
     frame = lambda kind, flags, stream, payload=b"": struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
@@ -336,6 +363,7 @@ def main():
             checks.expect("the end", server.wait(20), 0)
         check_log(checks, pathlib.Path(folder, "access.log"))
         check_budget(program, folder, checks)
+        check_watch(program, folder, checks)
         check_tls(checks, program, folder)
     print(f"{checks.passed} passed, {checks.failed} failed")
     return checks.failed > 0

@@ -79,18 +79,44 @@ static bool server_ready(serve_job *job) {
   return true;
 }
 
-static bool health_check(serve_job *job) {
-  const char *service = NULL;
-  td_error err = {.offset = -1};
-  enum { SERVING = 1, NOT_SERVING = 2 };
-  if (read_texts(job, &service, 1, &err) != TD_OK) return bad_message(job, &err);
-  const bool known = !service || !strcmp(service, "inference.GRPCInferenceService");
-  if (!known && !serve_find_model(job->server, service)) {
-    serve_refuse(job, 404, "there is no service called %s", service);
-    return true;
-  }
-  fmt_put_int(&job->reply, 1, job->server->draining ? NOT_SERVING : SERVING);
+/* Of grpc.health.v1. */
+enum { SERVING = 1, NOT_SERVING = 2, SERVICE_UNKNOWN = 3 };
+
+int32_t serve_grpc_health(const serve_server *server, const char *service) {
+  const bool is_server = !*service || !strcmp(service, "inference.GRPCInferenceService");
+  const serve_version *v = is_server ? NULL : serve_find_version(server, service, NULL);
+  if (!is_server && !v) return SERVICE_UNKNOWN;
+  return server->draining || (v && !serve_is_ready(v)) ? NOT_SERVING : SERVING;
+}
+
+void serve_grpc_tell_health(serve_job *job, int32_t health) {
+  job->health = health;
+  job->reply.length = 0;
+  fmt_put_int(&job->reply, 1, health);
   job->status = 200;
+}
+
+static bool read_service(serve_job *job, const char **service) {
+  td_error err = {.offset = -1};
+  *service = NULL;
+  if (read_texts(job, service, 1, &err) != TD_OK) return !bad_message(job, &err);
+  if (!*service) *service = "";
+  return true;
+}
+
+static bool health_check(serve_job *job) {
+  const char *service;
+  if (!read_service(job, &service)) return true;
+  const int32_t health = serve_grpc_health(job->server, service);
+  if (health == SERVICE_UNKNOWN) serve_refuse(job, 404, "there is no service called %s", service);
+  else serve_grpc_tell_health(job, health);
+  return true;
+}
+
+/* The stream goes on (serve_h2_watch). */
+static bool health_watch(serve_job *job) {
+  if (!read_service(job, &job->watched)) return true;
+  serve_grpc_tell_health(job, serve_grpc_health(job->server, job->watched));
   return true;
 }
 
@@ -104,7 +130,7 @@ static bool model_ready(serve_job *job) {
   td_error err = {.offset = -1};
   if (read_texts(job, texts, 2, &err) != TD_OK) return bad_message(job, &err);
   if (!find(job, texts)) return true;
-  if (!job->server->draining && job->version->max_workers) return say_true(job);
+  if (!job->server->draining && serve_is_ready(job->version)) return say_true(job);
   job->status = 200;
   return true;
 }
@@ -617,6 +643,7 @@ static const struct method {
     {TORCH_OIP "ModelReady", SERVE_INFER, OPEN, model_ready},
     {TORCH_OIP "ModelMetadata", SERVE_INFER, 0, model_metadata},
     {"/grpc.health.v1.Health/Check", SERVE_INFER | SERVE_MANAGE, OPEN, health_check},
+    {"/grpc.health.v1.Health/Watch", SERVE_INFER | SERVE_MANAGE, OPEN, health_watch},
     {TORCH "Ping", SERVE_INFER, OPEN, torch_ping},
     {TORCH "Predictions", SERVE_INFER, 0, predictions},
     {MANAGE "DescribeModel", SERVE_MANAGE, 0, describe},

@@ -18,6 +18,7 @@ typedef struct stream {
   bool is_grpc, is_packed, in_flight; /* is_packed: gRPC messages of it may be gzip */
   bool is_refused;                    /* too large: its bytes are thrown away */
   bool is_reset;                      /* it took too long */
+  bool is_last;                       /* of health: what it tells now ends it */
   uint64_t replied_ns, moved_ns;      /* when its reply was ready, 0: it is not; when a byte of it moved last */
   size_t fields, sent;                /* bytes of header fields; of the reply */
   BASE_VEC(http_field) all;           /* header fields */
@@ -90,11 +91,16 @@ static void encode_message(char *to, size_t room, const char *text, size_t lengt
   to[at] = 0;
 }
 
+static size_t reply_bytes(const stream *s) { return (s->is_grpc ? GRPC_HEAD : 0) + s->job.reply.length; }
+
+/* It tells health, has told all, and waits for a change. */
+static bool is_waiting(const stream *s) { return s->job.watched && s->replied_ns && s->sent == reply_bytes(s); }
+
 static ssize_t read_reply(nghttp2_session *session, int32_t id, uint8_t *to, size_t room, uint32_t *flags,
                           nghttp2_data_source *source, void *user) {
   (void)user;
   stream *s = source->ptr;
-  const size_t head = s->is_grpc ? GRPC_HEAD : 0, all = head + s->job.reply.length;
+  const size_t head = s->is_grpc ? GRPC_HEAD : 0, all = reply_bytes(s);
   size_t put = 0;
   s->moved_ns = sys_clock_ns();
   while (put < room && s->sent < all) {
@@ -106,13 +112,18 @@ static ssize_t read_reply(nghttp2_session *session, int32_t id, uint8_t *to, siz
     s->sent += count;
   }
   if (s->sent < all) return (ssize_t)put;
+  if (s->job.watched && !s->is_last) return put ? (ssize_t)put : NGHTTP2_ERR_DEFERRED;
   *flags |= NGHTTP2_DATA_FLAG_EOF;
   if (s->is_grpc) {
-    const nghttp2_nv trailer = field("grpc-status", "0");
+    const nghttp2_nv trailer = field("grpc-status", s->job.watched ? "14" : "0"); /* UNAVAILABLE: the server ends */
     *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
     nghttp2_submit_trailer(session, id, &trailer, 1);
   }
   return (ssize_t)put;
+}
+
+static void write_length(stream *s) {
+  for (int i = 0; i < 4; i++) s->head[1 + i] = (uint8_t)(s->job.reply.length >> (24 - 8 * i));
 }
 
 static void submit_grpc(stream *s, const nghttp2_data_provider *reply) {
@@ -120,7 +131,7 @@ static void submit_grpc(stream *s, const nghttp2_data_provider *reply) {
   nghttp2_nv fields[MOST_FIELDS] = {field(":status", "200"), field("content-type", "application/grpc"),
                                     field("x-request-id", job->id)};
   if (job->status < 300) {
-    for (int i = 0; i < 4; i++) s->head[1 + i] = (uint8_t)(job->reply.length >> (24 - 8 * i));
+    write_length(s);
     nghttp2_submit_response(s->h->session, s->id, fields, 3, reply);
     return;
   }
@@ -417,7 +428,7 @@ int32_t serve_h2_expire(serve_h2 *h) {
   const uint64_t now = sys_clock_ns();
   for (stream *s = h->first; s; s = s->after) {
     const serve_job *job = &s->job;
-    if (s->in_flight || s->is_reset) continue;
+    if (s->in_flight || s->is_reset || is_waiting(s)) continue;
     const uint64_t begin_ns = s->replied_ns ? s->replied_ns : job->begun_ns;
     if (now <= serve_transfer_end(h->server, begin_ns, s->moved_ns, s->replied_ns ? s->sent : job->received)) continue;
     if (h->blocked) return -1;
@@ -429,12 +440,32 @@ int32_t serve_h2_expire(serve_h2 *h) {
   return reset;
 }
 
+uint32_t serve_h2_watch(serve_h2 *h) {
+  uint32_t told = 0;
+  for (stream *s = h->first; s; s = s->after) {
+    if (!is_waiting(s)) continue; /* who is slow hears of the last change alone */
+    const int32_t health = serve_grpc_health(h->server, s->job.watched);
+    if (health == s->job.health) continue;
+    serve_grpc_tell_health(&s->job, health);
+    write_length(s);
+    s->sent = 0;
+    s->replied_ns = s->moved_ns = sys_clock_ns();
+    told += nghttp2_session_resume_data(h->session, s->id) == 0;
+  }
+  return told;
+}
+
 bool serve_h2_blocked(const serve_h2 *h) { return h->blocked; }
 uint32_t serve_h2_streams(const serve_h2 *h) { return h->streams; }
 
 void serve_h2_end(serve_h2 *h) {
   nghttp2_submit_goaway(h->session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(h->session),
                         NGHTTP2_NO_ERROR, NULL, 0);
+  for (stream *s = h->first; s; s = s->after) {
+    if (!s->job.watched) continue;
+    s->is_last = true;
+    nghttp2_session_resume_data(h->session, s->id);
+  }
 }
 
 void serve_h2_close(serve_h2 *h) {

@@ -21,14 +21,20 @@ uint32_t serve_h2_streams(const serve_h2 *h); /* requests that are not answered 
 /* Resets streams whose request or reply takes too long, and counts them. -1: the connection is to be closed, since
  * nobody reads. */
 int32_t serve_h2_expire(serve_h2 *h);
-void serve_h2_end(serve_h2 *h); /* no new requests (GOAWAY) */
+void serve_h2_end(serve_h2 *h); /* no new requests (GOAWAY); streams of health end */
 /* Frees it; what is still computed is thrown away when it comes back. NULL is allowed. */
 void serve_h2_close(serve_h2 *h);
+
+/* Begins to tell streams of health what has changed, and counts them. */
+uint32_t serve_h2_watch(serve_h2 *h);
 
 /* grpc.c: as serve_route, for a gRPC message at job->body. */
 bool serve_grpc(serve_job *job);
 /* The reply of a REST handler as the message that the method gives. */
 void serve_grpc_shape(serve_job *job);
+/* What job->watched is now, as grpc.health.v1 has it; and the message that says so. */
+int32_t serve_grpc_health(const serve_server *server, const char *service);
+void serve_grpc_tell_health(serve_job *job, int32_t health);
 /* The status of gRPC for one of HTTP. */
 uint32_t serve_grpc_status(const serve_job *job);
 #endif

@@ -426,6 +426,9 @@ static void accept_one(loop *l, int listener) {
     return;
   }
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &(int){1}, sizeof(int)); /* who listens to health says nothing for long */
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &(int){IDLE_SECONDS}, sizeof(int));
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &(int){IDLE_SECONDS / 5}, sizeof(int));
   c->loop = l;
   c->roles = l->server->options.addresses[listener].roles;
   c->count = c->used = 0;
@@ -481,7 +484,7 @@ static void give_out(loop *l, connection *c) {
 
 static void sweep_streams(loop *l, connection *c) {
   const int32_t reset = serve_h2_expire(c->h2);
-  if (reset > 0) send_streams(l, c);
+  if (serve_h2_watch(c->h2) + (reset > 0) > 0) send_streams(l, c);
   else if (reset < 0) drop(l, c);
 }
 

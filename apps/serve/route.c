@@ -179,10 +179,12 @@ static bool describe(serve_job *job, char **parts) {
   return true;
 }
 
+bool serve_is_ready(const serve_version *v) { return v->max_workers > 0 && (!v->python || serve_python_works(v)); }
+
 static bool model_ready(serve_job *job, char **parts) {
   if (!serve_find(job, parts[0], parts[1])) return true;
   const serve_version *v = job->version;
-  const bool ready = !job->server->draining && v->max_workers > 0 && (!v->python || serve_python_works(v));
+  const bool ready = !job->server->draining && serve_is_ready(v);
   serve_answer(job, ready ? 200 : 503, "{\"name\":\"%s\",\"ready\":%s}", job->version->name, ready ? "true" : "false");
   return true;
 }

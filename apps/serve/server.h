@@ -70,7 +70,9 @@ struct serve_job {
   bool is_full;                    /* it was refused since the queue is full */
   enum { SERVE_PLAIN, SERVE_WRAPPED, SERVE_REPOSITORY } shape; /* of a gRPC message around what REST would reply */
   const char *order_name;                                      /* SERVE_REPOSITORY: of the model */
-  uint64_t limit_ns;                                           /* that the client waits; 0: it did not say */
+  const char *watched;  /* service whose health the stream tells, as long as its client listens; NULL: it does not */
+  int32_t health;       /* that it told last */
+  uint64_t limit_ns;    /* that the client waits; 0: it did not say */
   int64_t json_count;   /* bytes of JSON in front of binary tensors; -1: the body is all JSON */
   uint64_t arrived_ns;  /* in the queue */
   uint64_t deadline_ns; /* when nobody waits for the reply any more */
@@ -330,6 +332,7 @@ void serve_answer(serve_job *job, int32_t status, const char *format, ...) BASE_
 bool serve_enter(serve_job *job, const serve_protocol *protocol);
 bool serve_predict(serve_job *job); /* by the version's handler */
 bool serve_ping(serve_job *job, char **parts);
+bool serve_is_ready(const serve_version *v); /* by its workers */
 /* A parameter of the query, decoded, in the arena; NULL: it is not there. */
 const char *serve_query(const serve_job *job, const char *name);
 

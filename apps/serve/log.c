@@ -38,7 +38,8 @@ struct serve_log {
 
 void serve_quote(base_text *to, base_str text) {
   base_text_add(to, "\"", 1);
-  for (const uint8_t *from = (const uint8_t *)text.at, *end = from + text.length; from < end;) {
+  const uint8_t *from = (const uint8_t *)text.at, *end = from ? from + text.length : from; /* NULL: there is none */
+  while (from < end) {
     const uint8_t *at = from;
     uint32_t code;
     const bool whole = base_utf8_next(&at, end, &code);

@@ -25,6 +25,7 @@ static void expect_quoted(const char *bytes, size_t count, const char *wanted) {
 static void escapes(void **state) {
   (void)state;
   QUOTED("", "\"\"");
+  expect_quoted(NULL, 0, "\"\""); /* the path of a request that has none */
   QUOTED("/a b", "\"/a b\"");
   QUOTED("\"\\", "\"\\\"\\\\\"");
   QUOTED("\0\n\x1b\x7f", "\"\\u0000\\u000a\\u001b\\u007f\"");

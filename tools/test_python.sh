@@ -10,7 +10,7 @@ passed=0 failed=0
 
 run_tests() { # FOLDER THAT HAS THE PACKAGE
   log=build/python/tests.log
-  for tests in test_treadle test_runtime; do
+  for tests in test_treadle test_runtime test_debug; do
     PYTHONPATH=$1 $python bindings/python/tests/$tests.py >"$log" 2>&1
     status=$?
     cat "$log"

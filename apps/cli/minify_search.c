@@ -52,20 +52,14 @@ static td_status cut_values(const minify *m, const td_cut *cut, minify_model *to
     if (!made) return base_no_memory(err, "inputs");
     *made = from.at[i];
     if (made->value.kind != BASE_TENSOR) continue;
-    base_tensor *t = &made->value.tensor, dense;
-    for (int32_t d = 0; d < t->rank; d++)
-      if (t->dims[d] == cut->size_from) t->dims[d] = cut->size_to;
-    if (t->dtype == cut->dtype_from) {
-      dense = base_tensor_of(NULL, cut->dtype_to, t->rank, t->dims);
-      dense.data = base_arena_alloc_aligned(arena, base_tensor_bytes(&dense) + 1, 64);
-      if (!dense.data) return base_no_memory(err, "inputs");
-      base_walk w;
-      const int64_t *strides[] = {t->strides};
-      base_walk_start(&w, t->rank, t->dims, 1, strides);
-      for (int64_t k = 0; k < w.count; k++, base_walk_next(&w))
-        base_store_f64(dense.dtype, dense.data, k, base_load_f64(t->dtype, t->data, w.offset[0]));
-      *t = dense;
-    }
+    td_tensor dense, smaller;
+    TRY(cli_dense_tensor(&from.at[i].value.tensor, arena, &dense, err));
+    TRY(td_cut_value(cut, &dense, NULL, &smaller, err));
+    base_tensor *t = &made->value.tensor;
+    *t = base_tensor_of(NULL, smaller.dtype, smaller.rank, smaller.dims);
+    t->data = base_arena_alloc_aligned(arena, base_tensor_bytes(t) + 1, 64);
+    if (!t->data) return base_no_memory(err, "inputs");
+    TRY(td_cut_value(cut, &dense, t->data, &smaller, err));
   }
   return TD_OK;
 }

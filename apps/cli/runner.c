@@ -5,17 +5,6 @@
 
 /* ---- values ---- */
 
-/* `t` in row-major order: itself, or a copy. */
-static td_status dense(base_arena *arena, const base_tensor *t, td_tensor *to, td_error *err) {
-  *to = (td_tensor){.dtype = t->dtype, .rank = t->rank, .data = t->data};
-  memcpy(to->dims, t->dims, sizeof to->dims);
-  if (base_tensor_contiguous(t)) return TD_OK;
-  to->data = base_arena_alloc_aligned(arena, base_tensor_bytes(t) + 1, 64);
-  if (!to->data) return base_no_memory(err, "a value");
-  base_tensor_pack(to->data, t);
-  return TD_OK;
-}
-
 static td_status named(base_arena *arena, const char *name, const base_value *value, td_named_value *to,
                        td_error *err) {
   const bool is_list = value->kind != BASE_TENSOR;
@@ -24,7 +13,7 @@ static td_status named(base_arena *arena, const char *name, const base_value *va
   if (!items) return base_no_memory(err, "a value");
   *to = (td_named_value){.name = name, .items = items, .count = count, .is_list = is_list};
   for (size_t i = 0; i < count; i++)
-    TRY(dense(arena, is_list ? &value->list.items[i].tensor : &value->tensor, &items[i], err));
+    TRY(cli_dense_tensor(is_list ? &value->list.items[i].tensor : &value->tensor, arena, &items[i], err));
   return TD_OK;
 }
 

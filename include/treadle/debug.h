@@ -162,6 +162,9 @@ typedef struct td_minification {
   uint32_t graph;     /* set: the smallest */
   size_t nodes;       /* set: how many are left */
 } td_minification;
+/* What the cut makes of a value: other sizes, another type. Into `data`, which is dense, or NULL: only `to` is set,
+ * whose `data` is that. */
+TD_API td_status td_cut_value(const td_cut *cut, const td_tensor *from, void *data, td_tensor *to, td_error *err);
 /* Makes the graph smaller as long as it fails: every set of nodes is a candidate, so delta debugging (Zeller,
  * Hildebrandt 2002) needs no luck to find one that runs. Errors: those of the callbacks. */
 TD_API td_status td_minify(td_minification *minification, td_error *err);

@@ -59,6 +59,15 @@ td_status td_bisect(td_bisection *bisection, td_error *err) {
   return status;
 }
 
+td_status td_cut_value(const td_cut *cut, const td_tensor *from, void *data, td_tensor *to, td_error *err) {
+  td_cut own = {0};
+  if (!cut || !from || !to)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_cut_value needs a cut, a value and a place for the other");
+  TRY(api_read_options(&own, sizeof own, cut, err));
+  debug_cut_value(&own, from, data, to);
+  return TD_OK;
+}
+
 td_status td_minify(td_minification *minification, td_error *err) {
   td_minification own = {0};
   td_error unused, *problem = err ? err : &unused;

@@ -36,6 +36,8 @@ td_status debug_compare_outputs(td_comparison *comparison, const td_results *got
                                 td_error *err);
 td_status debug_compare_nodes(td_comparison *comparison, size_t outputs, bool differs, td_difference_fn tell,
                               void *user, td_difference *found, int32_t *fused, td_error *err);
+/* Of dense values. */
+void debug_cut_value(const td_cut *cut, const td_tensor *from, void *data, td_tensor *to);
 td_status debug_minify(td_minification *minification, base_arena *arena, td_error *err);
 td_status debug_bisect(td_bisection *bisection, base_arena *arena, td_error *err);
 #endif

@@ -304,10 +304,34 @@ static void only_what_fails_is_left(void **state) {
   assert_int_equal(td_minify(&(td_minification){.size = sizeof(td_minification)}, NULL), TD_BAD_ARGUMENT);
 }
 
+/* The first half of a dimension, as another type, from a tensor whose rows go on. */
+static void values_are_cut(void **state) {
+  double from[4][6], to_f64[4 * 3];
+  float to_f32[4 * 3];
+  const td_tensor all = {.dtype = TD_F64, .rank = 2, .dims = {4, 6}, .data = from};
+  td_cut cut = {.size = sizeof cut, .size_from = 6, .size_to = 3};
+  td_tensor made;
+  (void)state;
+  for (int i = 0; i < 24; i++) from[i / 6][i % 6] = i;
+  assert_int_equal(td_cut_value(&cut, &all, NULL, &made, NULL), TD_OK);
+  assert_int_equal(made.dims[0], 4);
+  assert_int_equal(made.dims[1], 3);
+  assert_int_equal(td_cut_value(&cut, &all, to_f64, &made, NULL), TD_OK);
+  cut.dtype_from = TD_F64;
+  cut.dtype_to = TD_F32;
+  assert_int_equal(td_cut_value(&cut, &all, to_f32, &made, NULL), TD_OK);
+  assert_int_equal(made.dtype, TD_F32);
+  for (int i = 0; i < 12; i++) {
+    assert_true(to_f64[i] == from[i / 3][i % 3]);
+    assert_true(to_f32[i] == (float)from[i / 3][i % 3]);
+  }
+  assert_int_equal(td_cut_value(NULL, &all, NULL, &made, NULL), TD_BAD_ARGUMENT);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_first_wrong_node_is_named), cmocka_unit_test(noise_explains_rounding),
-      cmocka_unit_test(other_counts_are_refused), cmocka_unit_test(pass_and_kernels_are_found),
-      cmocka_unit_test(only_what_fails_is_left)};
+      cmocka_unit_test(other_counts_are_refused),      cmocka_unit_test(pass_and_kernels_are_found),
+      cmocka_unit_test(only_what_fails_is_left),       cmocka_unit_test(values_are_cut)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,6 +65,12 @@ static PyMethodDef functions[] = {
     {"view", core_view_address, METH_VARARGS,
      "view(address, dtype, shape, strides, owner, readonly) -> Array: memory that owner keeps alive."},
     {"type_of", core_type_of, METH_O, "type_of(array) -> (dtype, dims)"},
+    {"compare", core_compare, METH_VARARGS, "compare(run, inputs, recorded, rtol, atol, nodes) -> dict"},
+    {"bisect", core_bisect, METH_VARARGS,
+     "bisect(differs, passes, kernels, disabled_passes, disabled_kernels) -> (pass, kernels, trials), or None."},
+    {"minify", core_minify, METH_VARARGS, "minify(open, fails, settle, tell, output) -> (graph, nodes)"},
+    {"cut_value", core_cut_value, METH_VARARGS, "cut_value(array, cut) -> Array: what the part takes."},
+    {"capabilities", core_capabilities, METH_NOARGS, "What this build has, as JSON."},
     {"zeros", core_zeros, METH_VARARGS, "zeros(dtype, shape) -> Array"},
     {0}};
 

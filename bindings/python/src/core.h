@@ -133,6 +133,15 @@ td_session *core_session_take(PyObject *session);
 void core_session_give(PyObject *session);
 void core_session_profiled(PyObject *session, bool is); /* a Profile observes it */
 
+/* ---- searches for faults (debug.c) ---- */
+
+PyObject *core_compare(PyObject *module, PyObject *args);
+PyObject *core_bisect(PyObject *module, PyObject *args);
+PyObject *core_minify(PyObject *module, PyObject *args);
+PyObject *core_cut_value(PyObject *module, PyObject *args);
+PyObject *core_save_graph(PyObject *self, PyObject *args); /* of Model */
+PyObject *core_capabilities(PyObject *module, PyObject *unused);
+
 /* ---- small helpers (core.c) ---- */
 
 PyTypeObject *core_type(PyType_Spec *spec);

@@ -262,6 +262,8 @@ PyTypeObject *core_make_model_type(void) {
       {"outputs", outputs, METH_NOARGS, "[(name, kind, dtype, dims or None, has_default, is_complex), ...]"},
       {"states", states, METH_NOARGS, "[(name, kind, dtype, dims or None, False), ...]"},
       {"stats", stats, METH_NOARGS, "What loading cost and the model holds, as a dict."},
+      {"save_graph", core_save_graph, METH_VARARGS,
+       "save_graph(weights, cut=None) -> (text, bytes of the weights, nodes of the graph, nodes kept)"},
       {"print", print, METH_VARARGS, "print(stage, format): the graph or plan as text."},
       {0}};
   static PyType_Slot slots[] = {{Py_tp_doc, "A compiled model; immutable, for any thread."},

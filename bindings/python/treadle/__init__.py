@@ -44,7 +44,7 @@ def models(compiled):
 
 def __getattr__(name):
     """Modules of the package that are imported when somebody asks for them."""
-    if name in ("itt", "runtime"):
+    if name in ("debug", "itt", "runtime"):
         import importlib
         return importlib.import_module("." + name, __name__)
     raise AttributeError(f"module 'treadle' has no attribute {name!r}")

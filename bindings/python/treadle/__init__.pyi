@@ -2,7 +2,7 @@ from concurrent.futures import Future
 from os import PathLike
 from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
-from . import itt as itt, runtime as runtime
+from . import debug as debug, itt as itt, runtime as runtime
 from ._core import Array as Array
 
 __version__: str

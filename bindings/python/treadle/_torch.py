@@ -163,10 +163,14 @@ def load(source, example_inputs, options, threads):
         return ScriptedModel(model, type(source).__name__, *threads)._nest(example_inputs)
     if not isinstance(source, torch.nn.Module):
         return None
+    return load_exported(exported(source, example_inputs), options, threads)
+
+
+def exported(module, example_inputs):
+    """The module's forward as an ExportedProgram."""
     args, named = _arguments(example_inputs)
     with torch.no_grad():
-        program = torch.export.export(source.eval(), args, named)
-    return load_exported(program, options, threads)
+        return torch.export.export(module.eval(), args, named)
 
 
 def _arguments(example_inputs):

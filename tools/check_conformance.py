@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import zipfile
 import zlib
 
@@ -112,6 +113,32 @@ def check_inference(r):
     r.checks.expect("same bytes", len({r.ask("POST", "/predictions/colours", picture).body for _ in range(20)}), 1)
     r.expect("metrics", 200, "GET", "/metrics", kind=TEXT, says=lambda raw: b'ts_inference_requests_total{model_name="colours"' in raw)
     r.checks.expect("an id", r.ask("GET", "/ping").headers.get("x-request-id"), lambda got: got and len(got) == 32)
+
+
+def check_traffic(r, c):
+    """Shares of requests for another version, and copies that are compared: by both protocols, in turn."""
+    picture = {"inputs": [{"name": "x", "datatype": "BYTES", "shape": [1], "data": [base64.b64encode(png(9, 200, 30)).decode()]}]}
+    message = put(1, "colours") + put(5, put(1, "x") + put(2, "FP32") + put(3, b"".join(map(varint, (1, 3, 224, 224))))) + put(7, bytes(4 * 3 * 224 * 224))
+    by_rest = lambda: r.ask("POST", "/v2/models/colours/infer", json.dumps(picture)).json()["model_version"]
+    by_grpc = lambda: "2.0" if put(2, "2.0") in c.call(KSERVE + "ModelInfer", message)[:40] else "1.0"
+    share = lambda query: r.expect("a share", 200, "PUT", f"/models/colours/2.0/traffic?{query}", says=lambda got: got.keys() == {"status"})
+    figure = lambda name: next(float(line.split()[-1]) for line in r.ask("GET", "/metrics").body.decode().splitlines()
+                               if line.startswith(name) and 'model_version="2.0"' in line)
+    r.expect("a second version", 200, "POST", "/models?url=colours2.mar&initial_workers=1")
+    share("split=50")
+    for what, ask in (("REST", by_rest), ("gRPC", by_grpc)):
+        r.checks.expect(f"half of it by {what}", sorted(ask() for _ in range(6)), ["1.0"] * 3 + ["2.0"] * 3)
+    share("shadow=100")
+    for what, ask in (("REST", by_rest), ("gRPC", by_grpc)):
+        r.checks.expect(f"none of it by {what}", {ask() for _ in range(4)}, {"1.0"})
+    for _ in range(500):
+        if figure("treadle_shadow_compared_total") == 8:
+            break
+        time.sleep(0.01)
+    r.checks.expect("what was compared", [figure(f"treadle_shadow_{name}") for name in ("compared_total", "failed_total", "largest_difference")], [8, 0, 0])
+    r.torch_error("a share of the default", 400, "BadRequestException", "PUT", "/models/colours/1.0/traffic?split=1")
+    r.torch_error("a share of nothing", 404, "ModelVersionNotFoundException", "PUT", "/models/colours/7/traffic?split=1")
+    r.expect("unregister", 200, "DELETE", "/models/colours/2.0")
 
 
 DESCRIBED = ["modelName", "modelVersion", "modelUrl", "runtime", "minWorkers", "maxWorkers", "batchSize", "maxBatchDelay", "responseTimeout",
@@ -331,6 +358,7 @@ def main():
                 check(rest)
             check_grpc_datatypes(checks)
             check_grpc_methods(checks, rest)
+            check_traffic(rest, checks)
             check_management(rest)
             server.terminate()
             checks.expect("the end", server.wait(30), 0)

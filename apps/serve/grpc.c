@@ -456,11 +456,16 @@ static td_status write_reply(serve_job *job, const td_tensor *outputs, td_error 
 
 static const serve_protocol infer_protocol = {read_request, write_reply};
 
+/* The same for inference. */
+static bool find_turn(serve_job *job, const char **texts) {
+  return serve_find_turn(job, texts[0] ? texts[0] : "", texts[1]) != NULL;
+}
+
 static bool model_infer(serve_job *job) {
   const char *texts[2] = {NULL, NULL};
   td_error err = {.offset = -1};
   if (read_texts(job, texts, 2, &err) != TD_OK) return bad_message(job, &err);
-  return !find(job, texts) || serve_enter(job, &infer_protocol);
+  return !find_turn(job, texts) || serve_enter(job, &infer_protocol);
 }
 
 /* ---- KServe: the repository ---- */
@@ -607,7 +612,7 @@ static bool predictions(serve_job *job) {
     }
     if (base_str_is(key, "data") || (base_str_is(key, "body") && !input.at)) input = value;
   }
-  if (!find(job, texts)) return true;
+  if (!find_turn(job, texts)) return true;
   job->shape = SERVE_WRAPPED;
   if (job->version->python) return serve_predict(job); /* its handler has all inputs */
   job->count = input.length;

@@ -448,6 +448,7 @@ static void take_done(loop *l) {
   pthread_mutex_unlock(&l->server->lock);
   while (job) {
     serve_job *next = job->next;
+    serve_end_pair(job);
     if (job->finish) job->finish(job);
     else job->respond(job);
     job = next;
@@ -607,7 +608,7 @@ static void drain(loop *l) {
       serve_h2_end(c->h2);
       send_streams(l, c);
     }
-  while (l->open && sys_clock_ns() < until && !told_to_end(l)) turn(l);
+  while ((l->open || l->server->copies) && sys_clock_ns() < until && !told_to_end(l)) turn(l);
 }
 
 td_status serve_run(serve_server *server, void (*ready)(serve_server *), td_error *err) {
@@ -621,7 +622,7 @@ td_status serve_run(serve_server *server, void (*ready)(serve_server *), td_erro
     drain(&l);
   }
   close_listeners(&l);
-  if (l.open) { /* who still waits has waited too long: threads may be within a run */
+  if (l.open || server->copies) { /* who still waits has waited too long: threads may be within a run */
     serve_python_abandon(server);
     serve_log_close(server->log);
     _exit((int)status);

@@ -294,6 +294,8 @@ static void print_version(base_text *to, const serve_version *v) {
       v->runtime, v->min_workers, v->max_workers, v->batch_size, (unsigned long long)v->delay_ms,
       (unsigned long long)(v->limit_ns / 1000000000u), (unsigned long long)(v->start_ns / 1000000000u),
       (unsigned long long)v->client_ms, v->at_start ? "true" : "false");
+  if (v->split || v->shadow)
+    base_text_print(to, "    \"trafficSplit\": %u,\n    \"trafficShadow\": %u,\n", v->split, v->shadow);
   print_workers(to, v);
   base_text_print(
       to, "    \"jobQueueStatus\": {\n      \"remainingCapacity\": %u,\n      \"pendingRequests\": %u\n    }\n  }",
@@ -336,14 +338,37 @@ bool serve_unregister(serve_job *job, char **parts) {
 }
 
 bool serve_set_default(serve_job *job, char **parts) {
-  const serve_version *v = serve_find(job, parts[0], parts[1]);
+  serve_version *v = serve_find(job, parts[0], parts[1]);
   if (!v) return true;
   serve_model *m = serve_find_model(job->server, parts[0]);
   for (uint32_t i = 0; i < m->count; i++)
     if (m->versions[i] == v) m->current = i;
+  v->split = v->shadow = 0; /* it has them all */
   serve_answer(job, 200,
                "{\n  \"status\": \"Default version successfully updated for model \\\"%s\\\" to \\\"%s\\\"\"\n}\n",
                m->name, v->number);
+  return true;
+}
+
+/* Of 100 requests for no version so many to this one, or copies of so many; 0: none any more. */
+bool serve_set_traffic(serve_job *job, char **parts) {
+  int64_t split, shadow, all = 0;
+  serve_version *v = serve_find(job, parts[0], parts[1]);
+  if (!v || !number_of(job, "split", 0, 100, 0, &split) || !number_of(job, "shadow", 0, 100, 0, &shadow)) return true;
+  const serve_model *m = serve_find_model(job->server, parts[0]);
+  for (uint32_t i = 0; i < m->count; i++) all += m->versions[i] == v ? split : m->versions[i]->split;
+  if (v == m->versions[m->current])
+    serve_refuse(job, 400, "version %s is the default one: name the version that is to have a share", v->number);
+  else if (all > 100) serve_refuse(job, 400, "the versions of model %s would share %lld %%", v->name, (long long)all);
+  else if (shadow && (v->python || m->versions[m->current]->python))
+    serve_refuse(job, 400, "replies of Python handlers are not compared: use split");
+  else {
+    v->split = (uint32_t)split;
+    v->shadow = (uint32_t)shadow;
+    v->split_turn = v->shadow_turn = 0;
+    serve_answer(job, 200, "{\n  \"status\": \"Version %s of model %s answers %u %% and shadows %u %%\"\n}\n",
+                 v->number, v->name, v->split, v->shadow);
+  }
   return true;
 }
 
@@ -382,6 +407,8 @@ static void replaced(serve_job *job) {
     if (strcmp(m->versions[i]->number, v->number) == 0) {
       serve_version *old = m->versions[i];
       serve_keep(v);
+      v->split = old->split;
+      v->shadow = old->shadow;
       m->versions[i] = v;
       serve_release(old);
       replaces = true;

@@ -1,5 +1,6 @@
 /* metrics.c -- Prometheus' text: TorchServe's counters, and histograms of waiting, computing and batches. The lines of
  * a family stand together, whatever the number of models. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,6 +24,7 @@ typedef struct figures {
   char *labels;
   serve_histogram queue, compute, batches;
   uint64_t depth, workers;
+  serve_compared compared;
 } figures;
 
 static bool take(serve_job *job, serve_version *v, const char *host, figures *f) {
@@ -37,6 +39,7 @@ static bool take(serve_job *job, serve_version *v, const char *host, figures *f)
   f->compute = v->compute_time;
   f->batches = v->batches;
   f->depth = v->depth;
+  f->compared = v->compared;
   f->workers = v->session_count;
   pthread_mutex_unlock(&v->server->lock);
   return f->labels != NULL;
@@ -48,6 +51,11 @@ static uint64_t waited(const figures *f) { return f->queue.total_us; }
 static uint64_t waiting(const figures *f) { return f->depth; }
 static uint64_t workers(const figures *f) { return f->workers; }
 static uint64_t batches(const figures *f) { return f->batches.count; }
+static uint64_t compared(const figures *f) { return f->compared.count; }
+static uint64_t failed(const figures *f) { return f->compared.failed; }
+static uint64_t dropped(const figures *f) { return f->compared.dropped; }
+static uint64_t shadow_us(const figures *f) { return f->compared.own_us; }
+static uint64_t default_us(const figures *f) { return f->compared.default_us; }
 
 static const struct {
   const char *name, *type;
@@ -56,6 +64,11 @@ static const struct {
                 {"ts_inference_latency_microseconds", "counter", latency},
                 {"ts_queue_latency_microseconds", "counter", waited},
                 {"treadle_batches_total", "counter", batches},
+                {"treadle_shadow_compared_total", "counter", compared},
+                {"treadle_shadow_failed_total", "counter", failed},
+                {"treadle_shadow_dropped_total", "counter", dropped},
+                {"treadle_shadow_microseconds_total", "counter", shadow_us},
+                {"treadle_shadow_default_microseconds_total", "counter", default_us},
                 {"treadle_queue_depth", "gauge", waiting},
                 {"treadle_workers", "gauge", workers}};
 
@@ -79,6 +92,11 @@ static void print_versions(base_text *to, const figures *all, size_t count) {
       base_text_print(to, "%s{%s} %llu\n", families[i].name, all[j].labels,
                       (unsigned long long)families[i].value(&all[j]));
   }
+  base_text_print(to, "# TYPE treadle_shadow_largest_difference gauge\n");
+  for (size_t j = 0; j < count; j++)
+    if (isinf(all[j].compared.difference))
+      base_text_print(to, "treadle_shadow_largest_difference{%s} +Inf\n", all[j].labels);
+    else base_text_print(to, "treadle_shadow_largest_difference{%s} %.9g\n", all[j].labels, all[j].compared.difference);
   base_text_print(to, "# TYPE treadle_queue_seconds histogram\n");
   for (size_t j = 0; j < count; j++) print_histogram(to, &all[j], "queue", &all[j].queue);
   base_text_print(to, "# TYPE treadle_compute_seconds histogram\n");

@@ -257,14 +257,14 @@ bool serve_enter(serve_job *job, const serve_protocol *protocol) {
                  job->version->name);
     return true;
   }
-  if (serve_queue(job)) return false;
+  if (serve_queue_shadowed(job)) return false;
   job->is_full = true;
   serve_refuse(job, 503, "the queue of model %s is full: try again later", job->version->name);
   return true;
 }
 
 static bool compute(serve_job *job, char **parts, const serve_protocol *protocol) {
-  return !serve_find(job, parts[0], parts[1]) || serve_enter(job, protocol);
+  return !serve_find_turn(job, parts[0], parts[1]) || serve_enter(job, protocol);
 }
 
 static bool infer(serve_job *job, char **parts) { return compute(job, parts, &serve_v2); }
@@ -275,7 +275,9 @@ bool serve_predict(serve_job *job) {
   return serve_enter(job, handler ? handler->protocol : &serve_prediction);
 }
 
-static bool predict(serve_job *job, char **parts) { return !serve_find(job, parts[0], parts[1]) || serve_predict(job); }
+static bool predict(serve_job *job, char **parts) {
+  return !serve_find_turn(job, parts[0], parts[1]) || serve_predict(job);
+}
 
 /* ---- the table ---- */
 
@@ -317,6 +319,8 @@ static const struct route {
     {"PUT", "/models/{}", SERVE_MANAGE, TORCH, serve_scale_workers, "scale a model"},
     {"PUT", "/models/{}/{}", SERVE_MANAGE, TORCH, serve_scale_workers, "scale a model"},
     {"PUT", "/models/{}/{}/set-default", SERVE_MANAGE, TORCH, serve_set_default, "make a version the default"},
+    {"PUT", "/models/{}/{}/traffic", SERVE_MANAGE, TORCH, serve_set_traffic,
+     "share of a model's requests for a version, or copies of them"},
     {"DELETE", "/models/{}", SERVE_MANAGE, TORCH | API, serve_unregister, "remove a model"},
     {"DELETE", "/models/{}/{}", SERVE_MANAGE, TORCH | API, serve_unregister, "remove a model"},
     {"GET, HEAD", "/token", SERVE_MANAGE, TORCH | OPEN, renew_key, "a new key"},

@@ -80,7 +80,10 @@ struct serve_job {
   serve_group *group;   /* that it runs in; NULL: none */
   bool is_queued;       /* in its version's queue; under server->lock */
   const serve_protocol *protocol;
-  serve_version *version; /* of which it holds a reference */
+  struct serve_pair *pair; /* that it is compared in (traffic.c); NULL: none */
+  bool is_copy;            /* for a comparison: nobody waits for its reply */
+  bool is_default;         /* it named no version, and has the default one */
+  serve_version *version;  /* of which it holds a reference */
   td_tensor *inputs;
   const http_field *fields; /* of the request's head */
   uint32_t field_count;
@@ -100,6 +103,13 @@ typedef struct serve_histogram {
   uint64_t buckets[SERVE_BUCKETS], total_us, count;
 } serve_histogram;
 
+/* What became of copies of requests that a version ran beside the default one. */
+typedef struct serve_compared {
+  uint64_t count, failed, dropped; /* dropped: no room for the copy, or for its outputs */
+  uint64_t default_us, own_us;     /* that both took, waiting included */
+  double difference;               /* the largest one of two outputs' numbers */
+} serve_compared;
+
 /* One version of a model. Sessions belong to the loader and to compute threads, figures to who holds server->lock. */
 struct serve_version {
   const char *name, *number, *url, *runtime;
@@ -112,7 +122,10 @@ struct serve_version {
   td_model *model;                   /* NULL: it has a Python handler */
   struct serve_python *python;       /* its own (worker.h); NULL: none */
   serve_server *server;
-  uint32_t refs; /* the loop's: the table's, and one for each job */
+  uint32_t refs;                    /* the loop's, as the next ones: the table's, and one for each job */
+  uint32_t split, shadow;           /* of 100 requests for no version: answered by it; copied for comparison */
+  uint32_t split_turn, shadow_turn; /* hundredths of the next one of these */
+  serve_compared compared;
   bool at_start;
   /* ---- under server->lock ---- */
   serve_job *first, *last; /* the queue */
@@ -185,6 +198,7 @@ struct serve_server {
   pthread_cond_t load_more;
   int done_event; /* eventfd: there are jobs in `done` */
   serve_job *done;
+  uint32_t copies; /* jobs that are copies; the loop's */
 };
 
 /* What an archive or a request says of a version; -1: nothing. */
@@ -223,6 +237,13 @@ void serve_order(serve_job *job, void (*call)(serve_job *));        /* has the l
 void serve_order_locked(serve_job *job, void (*call)(serve_job *)); /* the same with server->lock held */
 serve_job *serve_take_queue(serve_version *v);                      /* all jobs of its queue, which is empty then */
 void serve_done(serve_job *job);                                    /* from any thread: back to the loop */
+
+/* traffic.c: shares of requests for other versions than the default one. serve_find that takes turns; serve_queue that
+ * may have a copy computed beside it; what comes back from a queue ends its pair. */
+typedef struct serve_pair serve_pair;
+serve_version *serve_find_turn(serve_job *job, const char *name, const char *number);
+bool serve_queue_shadowed(serve_job *job);
+void serve_end_pair(serve_job *job);
 
 /* batch.c: computes jobs of one version, joined where they can be; each is refused or has its reply then. */
 void serve_compute(serve_job **jobs, uint32_t count, td_session *session);
@@ -343,6 +364,7 @@ bool serve_list(serve_job *job, char **parts);
 bool serve_describe(serve_job *job, char **parts);
 bool serve_unregister(serve_job *job, char **parts);
 bool serve_set_default(serve_job *job, char **parts);
+bool serve_set_traffic(serve_job *job, char **parts);
 bool serve_repository(serve_job *job, char **parts);
 bool serve_repository_load(serve_job *job, char **parts);
 bool serve_repository_unload(serve_job *job, char **parts);

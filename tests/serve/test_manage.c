@@ -1,6 +1,6 @@
 /* TorchServe's command line, configuration and management routes: models are registered, scaled, replaced and deleted
  * while others are asked; tokens; batches; what is refused. */
-#include "serve/client.h"
+#include "serve/archive.h"
 
 #include <sys/stat.h>
 
@@ -185,6 +185,83 @@ static void options(void **state) {
   assert_int_equal(ask_as(t, "Host: localhost\r\nOrigin: https://page.example\r\n", "GET", "/models"), 200);
 }
 
+/* A version of a model that adds `extra` to the sum of both inputs. */
+static void write_version(const torch *t, const char *version, const char *size, const char *extra) {
+  char net[512], manifest[256], name[32];
+  snprintf(net, sizeof net,
+           "tdir 1\ninput %%0 \"x\": f32[n, %s]\nconst %%1: f32[] = {%s}\n%%2 = aten::add(%%0, %%1): f32[n, %s]\n"
+           "output \"y\" %%2\n",
+           size, extra, size);
+  snprintf(manifest, sizeof manifest,
+           "{\"model\":{\"modelName\":\"shared\",\"modelVersion\":\"%s\",\"handler\":\"image_classifier\","
+           "\"serializedFile\":\"net.tdir\"}}",
+           version);
+  snprintf(name, sizeof name, "shared%s.mar", version);
+  write_archive(&t->f, name, (const archived[]){{"net.tdir", net}, {"MAR-INF/MANIFEST.json", manifest}, {NULL, NULL}});
+  snprintf(net, sizeof net, "/models?url=%s", name);
+  expect((torch *)(uintptr_t)t, MANAGEMENT, "POST", net, "", 200, "1 initial workers");
+}
+
+/* A figure of version `version`, once it is `wanted`. */
+static void wait_figure(torch *t, const char *name, const char *version, const char *wanted) {
+  char begin[128], end_of[64];
+  snprintf(begin, sizeof begin, "\n%s{model_name=\"shared\",model_version=\"%s\",", name, version);
+  snprintf(end_of, sizeof end_of, "} %s\n", wanted);
+  for (int i = 0; i < 500; i++, usleep(10000)) {
+    expect(t, METRICS, "GET", "/metrics", "", 200, begin);
+    const char *line = strstr(t->f.reply, begin);
+    if (strncmp(strchr(line, '}'), end_of, strlen(end_of)) == 0) return;
+  }
+  fail_msg("%s is never %s: %s", name, wanted, strstr(t->f.reply, begin));
+}
+
+/* Of eight requests, how many version 2 answers. */
+static int of_eight(torch *t) {
+  int second = 0;
+  for (int i = 0; i < 8; i++) {
+    expect(t, INFERENCE, "POST", "/v2/models/shared/infer", ROW, 200, "\"model_version\":\"");
+    const bool is_second = strstr(t->f.reply, "\"model_version\":\"2\"") != NULL;
+    assert_non_null(strstr(t->f.reply, is_second ? "[3.25,4.25]" : "[3.0,4.0]"));
+    second += is_second;
+  }
+  return second;
+}
+
+/* A share of the requests goes to another version, or copies of them do, whose answers nobody gets. */
+static void traffic(void **state) {
+  torch *t = *state;
+  write_version(t, "1", "2", "0");
+  write_version(t, "2", "2", "0.25");
+  write_version(t, "3", "5", "0");
+  expect(t, MANAGEMENT, "PUT", "/models/shared/1/traffic?split=10", "", 400, "is the default one");
+  expect(t, MANAGEMENT, "PUT", "/models/shared/9/traffic?split=10", "", 404, "ModelVersionNotFoundException");
+  expect(t, MANAGEMENT, "PUT", "/models/shared/2/traffic?split=101", "", 400, "split is no number");
+  assert_int_equal(of_eight(t), 0);
+  expect(t, MANAGEMENT, "PUT", "/models/shared/2/traffic?split=25", "", 200, "answers 25 % and shadows 0 %");
+  expect(t, MANAGEMENT, "PUT", "/models/shared/3/traffic?split=76", "", 400, "would share 101 %");
+  expect(t, MANAGEMENT, "GET", "/models/shared/2", "", 200, "\"trafficSplit\": 25");
+  assert_int_equal(of_eight(t), 2);
+  expect(t, INFERENCE, "POST", "/v2/models/shared/versions/1/infer", ROW, 200, "[3.0,4.0]");
+  expect(t, MANAGEMENT, "PUT", "/models/shared/2?min_worker=0&synchronous=true", "", 200, "scaled to 0");
+  assert_int_equal(of_eight(t), 0); /* it could answer none */
+  expect(t, MANAGEMENT, "PUT", "/models/shared/2?min_worker=1&synchronous=true", "", 200, "scaled to 1");
+  expect(t, MANAGEMENT, "PUT", "/models/shared/2/traffic?shadow=50", "", 200, "answers 0 % and shadows 50 %");
+  assert_int_equal(of_eight(t), 0);
+  wait_figure(t, "treadle_shadow_compared_total", "2", "4");
+  wait_figure(t, "treadle_shadow_largest_difference", "2", "0.25");
+  wait_figure(t, "treadle_shadow_failed_total", "2", "0");
+  expect(t, MANAGEMENT, "PUT", "/models/shared/2/traffic", "", 200, "shadows 0 %");
+  expect(t, MANAGEMENT, "PUT", "/models/shared/3/traffic?shadow=100", "", 200, "shadows 100 %");
+  assert_int_equal(of_eight(t), 0);
+  wait_figure(t, "treadle_shadow_failed_total", "3", "8"); /* it takes other sizes */
+  wait_figure(t, "treadle_shadow_compared_total", "2", "4");
+  wait_figure(t, "treadle_shadow_compared_total", "3", "0");
+  expect(t, MANAGEMENT, "PUT", "/models/shared/3/set-default", "", 200, "Default version");
+  expect(t, MANAGEMENT, "DELETE", "/models/shared/1", "", 200, "unregistered");
+  expect(t, MANAGEMENT, "DELETE", "/models/shared/2", "", 200, "unregistered");
+  expect(t, MANAGEMENT, "DELETE", "/models/shared", "", 200, "unregistered");
+}
+
 static void repository(void **state) {
   torch *t = *state;
   expect(t, MANAGEMENT, "POST", "/v2/repository/models/rows/load", "{}", 200, "\"load\":true");
@@ -337,11 +414,10 @@ static void background(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(addresses),      cmocka_unit_test(lifecycle),
-                                     cmocka_unit_test(register_later), cmocka_unit_test(repository),
-                                     cmocka_unit_test(pages),          cmocka_unit_test(options),
-                                     cmocka_unit_test(batches),        cmocka_unit_test(replaced_under_load),
-                                     cmocka_unit_test(tokens),         cmocka_unit_test(configurations),
-                                     cmocka_unit_test(background)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(addresses),  cmocka_unit_test(lifecycle),      cmocka_unit_test(register_later),
+      cmocka_unit_test(repository), cmocka_unit_test(pages),          cmocka_unit_test(options),
+      cmocka_unit_test(traffic),    cmocka_unit_test(batches),        cmocka_unit_test(replaced_under_load),
+      cmocka_unit_test(tokens),     cmocka_unit_test(configurations), cmocka_unit_test(background)};
   return cmocka_run_group_tests(tests, open_torch, close_torch);
 }

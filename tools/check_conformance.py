@@ -8,6 +8,7 @@ import gzip
 import http.client
 import json
 import pathlib
+import random
 import socket
 import struct
 import subprocess
@@ -316,6 +317,19 @@ def check_wrong_requests(r):
     r.expect("a picture", 200, "POST", "/v2/models/colours/infer", pictures, says=lambda got: got["outputs"][0]["shape"] == [1, 3])
 
 
+def check_large(r, c):
+    """Bodies that come in many pieces, at every alignment, come back as they were."""
+    for extra in range(8):
+        raw = random.Random(extra).randbytes(4 * (300000 + extra))
+        head = json.dumps({"id": "a" * extra, "inputs": [{"name": "x", "datatype": "FP32", "shape": [len(raw) // 4], "parameters": {"binary_data_size": len(raw)}}],
+                           "parameters": {"binary_data_output": True}}).encode()
+        reply = r.ask("POST", "/v2/models/FP32/infer", head + raw, Inference_Header_Content_Length=str(len(head)))
+        json_length = int(reply.headers.get("Inference-Header-Content-Length", 0))
+        r.checks.expect(f"a large body, {extra}", (reply.status, reply.body[json_length:] == raw), (200, True))
+        answer = c.call(KSERVE + "ModelInfer", put(1, "FP32") + put(3, "a" * extra) + put(5, put(1, "x") + put(2, "FP32") + put(3, varint(len(raw) // 4))) + put(7, raw))
+        c.expect(f"a large message, {extra}", answer, lambda got: isinstance(got, bytes) and got.endswith(put(6, raw)))
+
+
 # ---- gRPC ----
 
 def check_grpc_datatypes(c):
@@ -358,6 +372,7 @@ def main():
                 check(rest)
             check_grpc_datatypes(checks)
             check_grpc_methods(checks, rest)
+            check_large(rest, checks)
             check_traffic(rest, checks)
             check_management(rest)
             server.terminate()

@@ -333,9 +333,7 @@ static td_status read_input(serve_job *job, fmt_wire message, fmt_wire *raws, fo
   }
   if (!next_raw(raws, &raw, err)) return base_fail(err, TD_BAD_ARGUMENT, g.name, -1, "has no contents");
   if (raw.length != bytes) return base_fail(err, TD_BAD_ARGUMENT, g.name, -1, "raw contents do not fit its shape");
-  t->data = base_arena_alloc_uncleared(job->arena, bytes + 1, 64);
-  if (!t->data) return base_no_memory(err, "an input");
-  memcpy(t->data, raw.at, bytes);
+  t->data = (void *)(uintptr_t)raw.at; /* nobody writes to it; inputs may have any alignment */
   for (size_t i = 0; t->dtype == TD_BOOL && i < bytes; i++)
     if (((uint8_t *)t->data)[i] > 1) return base_fail(err, TD_BAD_ARGUMENT, g.name, -1, "a BOOL is 0 or 1");
   return TD_OK;
@@ -378,7 +376,7 @@ static td_status read_request(serve_job *job, td_error *err) {
   return next_raw(&raws, &raw, err) ? bad(err, NULL, "there are more raw contents than inputs") : TD_OK;
 }
 
-static td_status put_output(serve_job *job, const td_tensor *outputs, size_t index, base_text *raw, td_error *err) {
+static td_status put_output(serve_job *job, const td_tensor *outputs, size_t index, td_error *err) {
   td_value_info info;
   const td_tensor *t = &outputs[index];
   base_text text = {.allocator = &base_libc_allocator}, shape = {.allocator = &base_libc_allocator};
@@ -395,16 +393,23 @@ static td_status put_output(serve_job *job, const td_tensor *outputs, size_t ind
   put_message(job, 5, &text);
   base_text_free(&text);
   base_text_free(&shape);
-  if (t->dtype == TD_STRING) {
-    text = (base_text){.allocator = &base_libc_allocator};
-    serve_put_strings(&text, t, count);
-    if (text.failed) raw->failed = true;
-    fmt_put_bytes(raw, 6, text.at, text.length);
-    base_text_free(&text);
-  } else {
-    fmt_put_bytes(raw, 6, t->data, bytes);
-  }
   return TD_OK;
+}
+
+/* Straight into the reply from where it was computed. */
+static void put_raw(serve_job *job, const td_tensor *t) {
+  int64_t count;
+  size_t bytes;
+  if (!base_numel(t->rank, t->dims, &count) || !base_dtype_bytes(t->dtype, count, &bytes))
+    return; /* put_output fails */
+  if (t->dtype != TD_STRING) {
+    fmt_put_bytes(&job->reply, 6, t->data, bytes);
+    return;
+  }
+  base_text text = {.allocator = &base_libc_allocator};
+  serve_put_strings(&text, t, count);
+  put_message(job, 6, &text);
+  base_text_free(&text);
 }
 
 /* The name of an output that field 6 of a request asks for. */
@@ -425,10 +430,12 @@ static td_status asked_output(const serve_job *job, const fmt_field *f, size_t *
   return td_model_find_output(job->version->model, name, index, err);
 }
 
-static td_status put_outputs(serve_job *job, const td_tensor *outputs, base_text *raw, td_error *err) {
+/* All descriptions, and then all contents, in the same order. */
+static td_status write_reply(serve_job *job, const td_tensor *outputs, td_error *err) {
   fmt_wire w = fmt_wire_of(job->body, job->count);
   const size_t all = td_model_output_count(job->version->model);
-  size_t asked = 0;
+  size_t asked = 0, *indices = base_new(job->arena, size_t, all + 1);
+  if (!indices) return base_no_memory(err, "the reply");
   fmt_put_str(&job->reply, 1, job->version->name);
   fmt_put_str(&job->reply, 2, job->version->number);
   while (fmt_wire_more(&w)) {
@@ -437,21 +444,14 @@ static td_status put_outputs(serve_job *job, const td_tensor *outputs, base_text
     TRY(fmt_wire_next(&w, &f, err));
     if (f.number == 3 && f.type == FMT_BYTES) fmt_put_bytes(&job->reply, 3, f.bytes.at, fmt_wire_left(&f.bytes));
     if (f.number != 6 || f.type != FMT_BYTES) continue;
-    if (asked++ == all) return bad(err, NULL, "more outputs are asked for than the model has");
+    if (asked == all) return bad(err, NULL, "more outputs are asked for than the model has");
     TRY(asked_output(job, &f, &index, err));
-    TRY(put_output(job, outputs, index, raw, err));
+    TRY(put_output(job, outputs, index, err));
+    indices[asked++] = index;
   }
-  for (size_t i = 0; !asked && i < all; i++) TRY(put_output(job, outputs, i, raw, err));
+  for (size_t i = 0; !asked && i < all; i++) TRY(put_output(job, outputs, i, err));
+  for (size_t i = 0; i < (asked ? asked : all); i++) put_raw(job, &outputs[asked ? indices[i] : i]);
   return TD_OK;
-}
-
-static td_status write_reply(serve_job *job, const td_tensor *outputs, td_error *err) {
-  base_text raw = {.allocator = job->reply.allocator};
-  const td_status status = put_outputs(job, outputs, &raw, err);
-  if (raw.failed) job->reply.failed = true;
-  if (status == TD_OK) base_text_add(&job->reply, raw.at, raw.length);
-  base_text_free(&raw);
-  return status;
 }
 
 static const serve_protocol infer_protocol = {read_request, write_reply};

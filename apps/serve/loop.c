@@ -318,7 +318,35 @@ static void begin_streams(loop *l, connection *c) {
   else drop(l, c);
 }
 
+/* The body of a known length, straight from the socket. Positive: something came, and there is more to come; 0: it is
+ * whole, or the socket has no more for now; -1: the connection has ended, or there is no room for the body. */
+static int receive_body(connection *c) {
+  enum { STEP = 1 << 18 }; /* of room, so that a length alone takes little */
+  serve_job *job = &c->job;
+  const uint64_t left = c->head.length - job->count;
+  if (!left) return 0;
+  if (job->count == job->cap) {
+    const uint64_t most = base_max_size(job->cap * 2, STEP);
+    if (!serve_grow_body(job, (size_t)(c->head.length < most ? c->head.length : most))) return -1;
+  }
+  const size_t room = job->cap - job->count;
+  const ssize_t got = serve_receive(&c->channel, job->body + job->count, room < left ? room : (size_t)left);
+  if (got <= 0) return got < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
+  job->count += (size_t)got;
+  job->received += (uint64_t)got;
+  return 1;
+}
+
 static void receive(loop *l, connection *c) {
+  if (c->state == READ_BODY && !c->head.chunked && c->count == c->used) {
+    enum { TURNS = 16 }; /* others wait, too */
+    int state = 1;
+    for (int i = 0; i < TURNS && state > 0; i++) state = receive_body(c);
+    if (state >= 0) advance(l, c);
+    else if (c->job.is_over) refuse(l, c, 503);
+    else drop(l, c);
+    return;
+  }
   if (c->count == sizeof c->in) {
     refuse(l, c, 431);
     return;

@@ -383,6 +383,7 @@ td_status serve_split_strings(base_arena *arena, const char *name, base_str raw,
                               td_error *err);
 td_status serve_give_strings(serve_job *job, size_t index, const td_tensor *strings, const char *preset, td_error *err);
 void serve_put_strings(base_text *to, const td_tensor *t, int64_t count);
+size_t serve_strings_size(const td_tensor *t, int64_t count); /* bytes that it puts */
 /* "FP32", ...; NULL: the protocol has no such type. */
 const char *serve_datatype(td_dtype dtype);
 td_dtype serve_dtype(base_str name); /* TD_INVALID: there is no such type */

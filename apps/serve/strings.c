@@ -100,6 +100,13 @@ td_status serve_give_strings(serve_job *job, size_t index, const td_tensor *stri
                        err);
 }
 
+size_t serve_strings_size(const td_tensor *t, int64_t count) {
+  const td_string *items = t->data;
+  size_t bytes = 4 * (size_t)count;
+  for (int64_t i = 0; i < count; i++) bytes += (uint32_t)items[i].length;
+  return bytes;
+}
+
 void serve_put_strings(base_text *to, const td_tensor *t, int64_t count) {
   const td_string *items = t->data;
   for (int64_t i = 0; i < count; i++) {

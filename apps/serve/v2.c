@@ -139,10 +139,9 @@ static td_status read_input(serve_job *job, const fmt_json *input, base_str *res
     if (data || !fmt_json_is(size, FMT_JSON_INT) || size->u.i < 0 || (uint64_t)size->u.i != bytes ||
         bytes > rest->length)
       return bad(err, name, "binary_data_size is not what shape and datatype say, or there are not so many bytes");
-    t.data = base_arena_alloc_uncleared(job->arena, bytes + 1, 64);
-    if (t.data) memcpy(t.data, rest->at, bytes);
+    t.data = (void *)(uintptr_t)rest->at; /* nobody writes to it; inputs may have any alignment */
     *rest = (base_str){rest->at + bytes, rest->length - bytes};
-    for (size_t i = 0; t.data && t.dtype == TD_BOOL && i < bytes; i++)
+    for (size_t i = 0; t.dtype == TD_BOOL && i < bytes; i++)
       if (((uint8_t *)t.data)[i] > 1) return bad(err, name, "a BOOL is 0 or 1");
   } else {
     if (t.dtype == TD_F16 || t.dtype == TD_BF16) return bad(err, name, "FP16 and BF16 come as binary data alone");
@@ -198,8 +197,7 @@ static bool wants_binary(const fmt_json *root, const fmt_json *output) {
   return fmt_json_is(own ? own : fmt_json_get(fmt_json_get(root, "parameters"), "binary_data_output"), FMT_JSON_TRUE);
 }
 
-static td_status print_output(serve_job *job, const td_tensor *outputs, size_t index, bool binary, base_text *raw,
-                              td_error *err) {
+static td_status print_output(serve_job *job, const td_tensor *outputs, size_t index, bool binary, td_error *err) {
   td_value_info info;
   const td_tensor t = outputs[index];
   int64_t count;
@@ -216,14 +214,23 @@ static td_status print_output(serve_job *job, const td_tensor *outputs, size_t i
   for (int32_t i = 0; i < t.rank; i++) base_text_print(to, "%s%lld", i ? "," : "", (long long)t.dims[i]);
   base_text_print(to, "],\"datatype\":\"%s\"", type);
   if (!binary) return print_data(to, info.name, &t, count, err);
-  const size_t before = raw->length;
-  if (t.dtype == TD_STRING) serve_put_strings(raw, &t, count);
-  else base_text_add(raw, t.data, bytes);
-  base_text_print(to, ",\"parameters\":{\"binary_data_size\":%zu}}", raw->length - before);
+  if (t.dtype == TD_STRING) bytes = serve_strings_size(&t, count);
+  base_text_print(to, ",\"parameters\":{\"binary_data_size\":%zu}}", bytes);
   return TD_OK;
 }
 
-static td_status print_outputs(serve_job *job, const td_tensor *outputs, base_text *raw, td_error *err) {
+/* Behind the JSON: it goes into the reply from where it was computed. */
+static void add_bytes(base_text *to, const td_tensor *t) {
+  int64_t count;
+  size_t bytes;
+  if (!base_numel(t->rank, t->dims, &count) || !base_dtype_bytes(t->dtype, count, &bytes)) return; /* not printed */
+  if (t->dtype == TD_STRING) serve_put_strings(to, t, count);
+  else base_text_add(to, t->data, bytes);
+}
+
+/* `binary`: gets the indices of the outputs whose bytes follow, *binaries of them; it has room for all. */
+static td_status print_outputs(serve_job *job, const td_tensor *outputs, size_t *binary, size_t *binaries,
+                               td_error *err) {
   const fmt_json *root = job->asked;
   const td_model *model = job->version->model;
   const fmt_json *asked = fmt_json_get(root, "outputs");
@@ -246,7 +253,9 @@ static td_status print_outputs(serve_job *job, const td_tensor *outputs, base_te
     if (asked && !name) return bad(err, NULL, "an output has no name");
     if (asked) TRY(td_model_find_output(model, name, &index, err));
     if (i) base_text_add(&job->reply, ",", 1);
-    TRY(print_output(job, outputs, index, wants_binary(root, output), raw, err));
+    const bool is_binary = wants_binary(root, output);
+    if (is_binary) binary[(*binaries)++] = index;
+    TRY(print_output(job, outputs, index, is_binary, err));
   }
   base_text_print(&job->reply, "]}");
   return TD_OK;
@@ -302,15 +311,12 @@ static td_status read_request(serve_job *job, td_error *err) {
 }
 
 static td_status write_reply(serve_job *job, const td_tensor *outputs, td_error *err) {
-  base_text raw = {.allocator = &base_libc_allocator};
-  td_status status = print_outputs(job, outputs, &raw, err);
-  if (status == TD_OK && raw.failed) status = base_no_memory(err, "the reply");
-  if (status == TD_OK && raw.length) {
-    job->reply_json = job->reply.length;
-    base_text_add(&job->reply, raw.at, raw.length);
-  }
-  base_text_free(&raw);
-  return status;
+  size_t binaries = 0, *binary = base_new(job->arena, size_t, td_model_output_count(job->version->model) + 1);
+  if (!binary) return base_no_memory(err, "the reply");
+  TRY(print_outputs(job, outputs, binary, &binaries, err));
+  if (binaries) job->reply_json = job->reply.length;
+  for (size_t i = 0; i < binaries; i++) add_bytes(&job->reply, &outputs[binary[i]]);
+  return job->reply.failed ? base_no_memory(err, "the reply") : TD_OK;
 }
 
 const serve_protocol serve_v2 = {read_request, write_reply};

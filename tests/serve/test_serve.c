@@ -289,10 +289,16 @@ static void budget(void **state) {
   static const char first[] = "POST /ping HTTP/1.1\r\nHost: a\r\nContent-Length: 180000\r\n\r\n";
   const char *const refused[] = {known, chunk};
   start(&f, "--most-held", "262144");
-  const int fd = connect_to(&f);
+  const int fd = connect_to(&f), late = connect_to(&f);
+  put(late, first, sizeof first - 1);
+  put(late, zeros, 1);
+  wait_held(&f, 4096, 65536); /* it would fit, as things are */
   put(fd, first, sizeof first - 1);
   put(fd, zeros, FIRST - 1);
   wait_held(&f, FIRST, 262144);
+  for (int sent = 1; sent < FIRST && send(late, zeros, 10000, MSG_NOSIGNAL) > 0; sent += 10000) continue;
+  assert_int_equal(get(&f, late), 503);
+  close(late);
   for (int i = 0; i < 2; i++) {
     const int other = connect_to(&f);
     put(other, refused[i], strlen(refused[i]));

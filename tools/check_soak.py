@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A server under mixed traffic: check_soak.py BUILD [SECONDS] [--changes N]. REST, gRPC and pictures; clients that send a
 byte a second, or read none; broken requests; models that are registered, scaled, replaced and removed N times (1,000)
-while they are asked.
+while they are asked and their health is watched; a version that has a share of requests, and copies of others.
 No request may fail but by a documented code, slow clients are cut and hurt nobody, memory and descriptors do not grow,
 and the end is clean. Only loopback. ./dev test-serve runs it; ends with a count of checks."""
 import argparse
@@ -92,6 +92,18 @@ class Soak:
             except grpc.RpcError as error:
                 return error.code().name
         return turn
+
+    def watch(self):
+        """The health of a model that is replaced all the time, for five seconds: it serves, and nothing changes that."""
+        seen = []
+        with grpc.insecure_channel(f"127.0.0.1:{self.port}") as channel:
+            try:
+                for message in channel.unary_stream("/grpc.health.v1.Health/Watch")(put(1, "swap"), timeout=5):
+                    seen.append(message)
+                end = "ended"
+            except grpc.RpcError as error:
+                end = error.code().name
+        return "serving" if seen == [put(1, 1)] and end == "DEADLINE_EXCEEDED" else f"{seen} {end}"
 
     def slow_sender(self):
         """A byte a second, first of a head, then of a body: the server has to end it."""
@@ -196,14 +208,14 @@ def traffic(s):
     turns = [("REST", s.asker("POST", "/v2/models/add/infer", BODY, adds)), ("REST", s.asker("POST", "/v2/models/add/infer", BODY, adds)),
              ("swap", s.asker("POST", "/v2/models/swap/infer", BODY, adds)), ("other", s.asker("POST", "/v2/models/other/infer", BODY, adds)),
              ("picture", s.asker("PUT", "/predictions/colours", picture, lambda raw: list(json.loads(raw))[0] == "red")),
-             ("metrics", s.asker("GET", "/metrics")), ("models", s.asker("GET", "/models")), ("gRPC", s.grpc_turn()), ("probe", s.probe),
+             ("metrics", s.asker("GET", "/metrics")), ("models", s.asker("GET", "/models")), ("gRPC", s.grpc_turn()), ("probe", s.probe), ("watch", s.watch),
              ("broken", s.broken), ("slow reader", s.slow_reader), *[("slow", s.slow_sender)] * SLOW]
     return [threading.Thread(target=s.run, args=turn, daemon=True) for turn in turns]
 
 
 def check_codes(s):
     """Each client has read what is documented for it, and nothing else."""
-    allowed = {"REST": {200}, "swap": {200}, "picture": {200}, "metrics": {200}, "models": {200}, "gRPC": {200}, "probe": {200},
+    allowed = {"REST": {200}, "swap": {200}, "picture": {200}, "metrics": {200}, "models": {200}, "gRPC": {200}, "probe": {200}, "watch": {"serving"},
                "other": {200, 404, 503}, "broken": {"none", "2xx", "refused"}, "slow reader": {"cut", "over"}, "slow": {408, "over"},
                "changes": {(200, 200, 200, 200, 200)}}
     for who, codes in allowed.items():
@@ -244,6 +256,19 @@ def soak(s, pid, folder, seconds, sanitized):
     return min(seen) if sanitized else max(seen)
 
 
+def check_shadow(s):
+    """Half of the pictures ran on the other version as well, and gave the same."""
+    figures = {}
+
+    def read(raw):
+        for line in raw.decode().splitlines():
+            if line.startswith("treadle_shadow_") and 'model_version="2.0"' in line:
+                figures[line.split("{")[0].removeprefix("treadle_shadow_")] = float(line.split()[-1])
+        return True
+    s.checks.expect("metrics", s.asker("GET", "/metrics", checks=read)(), 200)
+    s.checks.expect("what was compared", figures, lambda got: got["compared_total"] > 100 and got["failed_total"] == got["largest_difference"] == 0)
+
+
 def check_lines(checks, folder):
     lines = [line for path in sorted(pathlib.Path(folder).glob("access.log*")) for line in path.read_text().splitlines()]
     try:
@@ -268,10 +293,11 @@ def main():
         check_conformance.write_store(folder)
         pathlib.Path(folder, "large.tdir").write_text(LARGE)
         command = [program, "--port", "0", "--enable-model-api", "--model-store", ".", "--workers", "2", "--transfer-timeout", str(TRANSFER_SECONDS),
-                   "--access-log", "access.log", "add.tdir", "swap=add.tdir", "colours1.mar", "large.tdir"]
+                   "--access-log", "access.log", "add.tdir", "swap=add.tdir", "colours1.mar", "colours2.mar", "large.tdir"]
         with check_grpc.serving(command, folder) as server:
             checks = check_grpc.Checks(int(server.stdout.readline().rsplit(":", 1)[1]))
             s = Soak(checks, checks.port, seconds, asked.changes)
+            checks.expect("shares of a version", s.asker("PUT", "/models/colours/2.0/traffic?split=25&shadow=50")(), 200)
             warm = soak(s, server.pid, folder, seconds, sanitized)
             time.sleep(1)
             grown = memory_of(server.pid) - warm
@@ -279,6 +305,7 @@ def main():
             metrics = s.asker("GET", "/metrics", checks=lambda raw: b"treadle_access_log_lines_lost_total 0\n" in raw)
             checks.expect("no line is lost", metrics(), 200)
             check_codes(s)
+            check_shadow(s)
             server.terminate()
             checks.expect("the end", server.wait(40), 0)
         count = check_lines(checks, folder)

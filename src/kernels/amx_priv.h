@@ -44,4 +44,27 @@ V_INLINE void amx_begin(int64_t rows, int64_t words) {
   __asm__ volatile("ldtilecfg %0" : : "m"(sizes));
 }
 V_INLINE void amx_end(void) { __asm__ volatile("tilerelease" : :); }
+
+/* Sums of one or two tiles of rows times up to AMX_PANELS panels. A row of A is made of runs, which stand as far from
+ * its first byte in each row; each is as many blocks, whose columns of B follow one another. */
+enum { AMX_PANELS = 4, AMX_WIDTH = AMX_PANELS * AMX_COLUMNS };
+typedef struct amx_tile {
+  const void *a[2];         /* the first row of each tile of rows */
+  int64_t a_pitch, a_block; /* bytes from row to row, from block to block of a run */
+  const int64_t *run;       /* bytes to each */
+  int64_t runs, blocks;     /* of a run */
+  const void *b;            /* of the first panel */
+  int64_t b_block, b_panel; /* bytes from block to block, from panel to panel */
+  const void *start;        /* what sums begin with, AMX_COLUMNS of each panel; NULL: zeros */
+  void *sums;               /* words: rows of AMX_WIDTH */
+} amx_tile;
+/* u8 times i8 to i32, and pairs of bf16 to f32. amx_begin was told of the rows. `panels`: 1, 2, or AMX_PANELS. */
+void KERN_PART_NAME(amx_u8)(const amx_tile *t, int64_t rows, int64_t panels);
+void KERN_PART_NAME(amx_bf16)(const amx_tile *t, int64_t rows, int64_t panels);
+
+/* Rows of each tile where `count` rows are cut into as few tiles, of two tiles of rows each, as hold them. */
+V_INLINE int64_t amx_even_rows(int64_t count) {
+  const int64_t tiles = (count + 2 * AMX_ROWS - 1) / (2 * AMX_ROWS);
+  return tiles ? (count + tiles - 1) / tiles : 0;
+}
 #endif

@@ -49,10 +49,8 @@ td_status kern_conv_of(const base_call *call, bool transposed, kern_conv *c) {
   TRY(kern_conv_sizes(call, c));
   const base_tensor *x = base_in(call, 0), *w = base_in(call, 1);
   if (c->panel > 0) {
-    int64_t count;
-    const int64_t in = kern_conv_stored_channels(w->dtype, c->group_in);
-    bool fits = kern_conv_packed_size(transposed, c->groups, c->group_out, c->taps, in, c->panel, &count);
-    return fits && w->rank == 1 && w->dims[0] == count ? TD_OK : misfit(call);
+    c->stored = w->rank == 1 ? kern_conv_stored(transposed, c, w->dtype, w->dims[0]) : -1;
+    return c->stored < 0 ? misfit(call) : TD_OK;
   }
   int64_t rows = c->groups * (transposed ? c->group_in : c->group_out);
   bool fits = w->rank == x->rank && w->dims[0] == rows && w->dims[1] == (transposed ? c->group_out : c->group_in);

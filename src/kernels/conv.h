@@ -24,6 +24,7 @@ typedef struct kern_conv {
   kern_conv_axis axis[KERN_CONV_AXES]; /* missing dims in front are of size 1 */
   int64_t batch, groups;
   int64_t group_in, group_out;     /* channels of a group */
+  int64_t stored;                  /* channels in of a group that packed weights have (kern_conv_stored) */
   int64_t taps, in_size, out_size; /* products over the axes */
   int64_t panel;                   /* 0: not packed */
   bool channels_first;

@@ -54,12 +54,33 @@ void kern_pack(float *to, const kern_matrix *m, const base_f32 *scale, int64_t p
     }
 }
 
-void kern_pack_pairs(const float *from, int64_t k, int64_t panels, int64_t panel, uint16_t *to) {
-  const int64_t depth = kern_pairs_depth(k);
+int64_t kern_tiles_depth(int64_t k) {
+  const int64_t pairs = kern_pairs_depth(k) / 2, blocks = (pairs + KERN_TILE_PAIRS - 1) / KERN_TILE_PAIRS;
+  return blocks ? (pairs + blocks - 1) / blocks * blocks * 2 : 0;
+}
+
+double kern_pairs_speed(const kern_row *row) { return row->isa & BASE_ISA_AMX_TILE ? 8 : 2; }
+
+int64_t kern_pairs_depth_of(const kern_row *row, int64_t k) {
+  return row->isa & BASE_ISA_AMX_TILE ? kern_tiles_depth(k) : kern_pairs_depth(k);
+}
+
+void kern_pack_pairs(const float *from, int64_t k, int64_t panels, int64_t panel, int64_t stored, uint16_t *to) {
   for (int64_t p = 0; p < panels; p++)
-    for (int64_t i = 0; i < depth; i++)
+    for (int64_t i = 0; i < stored; i++)
       for (int64_t n = 0; n < panel; n++)
-        to[((p * depth + i) / 2 * panel + n) * 2 + i % 2] = i < k ? base_f32_to_bf16(from[(p * k + i) * panel + n]) : 0;
+        to[((p * stored + i) / 2 * panel + n) * 2 + i % 2] =
+            i < k ? base_f32_to_bf16(from[(p * k + i) * panel + n]) : 0;
+}
+
+int64_t kern_pairs_stored(int64_t k, int64_t columns, int64_t count) {
+  if (k < 0 || k > INT64_MAX / 4) return -1;
+  const int64_t depths[] = {kern_pairs_depth(k), kern_tiles_depth(k)};
+  for (size_t i = 0; i < sizeof depths / sizeof *depths; i++) {
+    int64_t size;
+    if (base_mul_i64(columns, depths[i], &size) && size == count) return depths[i];
+  }
+  return -1;
 }
 
 bool kern_takes_halves(const kern_row *row) { return row->isa & BASE_ISA_AVX2; }

@@ -17,6 +17,16 @@ bool kern_conv_packed_size(bool transposed, int64_t groups, int64_t group_out, i
   return base_numel(5, sizes, count);
 }
 
+int64_t kern_conv_stored(bool transposed, const kern_conv *c, td_dtype dtype, int64_t count) {
+  int64_t wanted;
+  if (dtype == TD_BF16)
+    return !transposed && c->groups == 1 && kern_conv_packed_size(false, 1, c->group_out, c->taps, 1, c->panel, &wanted)
+               ? kern_pairs_stored(c->group_in, wanted, count)
+               : -1;
+  const bool fits = kern_conv_packed_size(transposed, c->groups, c->group_out, c->taps, c->group_in, c->panel, &wanted);
+  return fits && count == wanted ? c->group_in : -1;
+}
+
 /* One group's weights. */
 typedef struct weights {
   int64_t group_in, group_out, taps;

@@ -2,11 +2,13 @@
  *
  *     packed[group][channel / panel][tap][channel in][channel % panel]
  *
- * taps in row-major order of the kernel. The last panel of each group is padded with zeros. Small groups share a panel:
+ * taps in row-major order of the kernel. The last panel of each group is padded with zeros. Those of bf16, of one
+ * group, come in pairs of channels in, padded tap by tap (kern_pack_pairs). Small groups share a panel:
  *
  *     packed[group / shared][tap][channel in][group % shared * (channels of a group) + channel] */
 #ifndef KERNELS_PACK_CONV_H
 #define KERNELS_PACK_CONV_H
+#include "kernels/conv.h"
 #include "kernels/pack.h"
 
 /* How many groups share a panel; 1: none. Those of transposed convolutions do not. */
@@ -14,10 +16,8 @@ int64_t kern_conv_shared(bool transposed, int64_t groups, int64_t group_out, int
 /* Floats of the packed form. False: overflow, or a size that is negative. */
 bool kern_conv_packed_size(bool transposed, int64_t groups, int64_t group_out, int64_t taps, int64_t group_in,
                            int64_t panel, int64_t *count);
-/* Channels in of a group as packed weights of `dtype` have them: bf16 comes in pairs (kern_pack_pairs), tap by tap. */
-static inline int64_t kern_conv_stored_channels(td_dtype dtype, int64_t group_in) {
-  return dtype == TD_BF16 ? kern_pairs_depth(group_in) : group_in;
-}
+/* Channels in of a group as `count` packed weights have them; -1: these do not fit the sizes. */
+int64_t kern_conv_stored(bool transposed, const kern_conv *c, td_dtype dtype, int64_t count);
 /* Packs w [groups * group_out, group_in, kernel...], or transposed [groups * group_in, group_out, kernel...]: f32 of
  * any strides; w[c] times scale[c], where that is not NULL (never of a transposed one). `to` has kern_conv_packed_size
  * floats. */

@@ -176,7 +176,7 @@ static double saving(const kern_winograd_layer *l, int64_t panel, int64_t tile) 
   const int64_t few = shared > 1 ? 8 : 16; /* channels, below which a tile's products are too short */
   if (l->channels_in < few || l->channels < few) return 0;
   double out = (double)(l->groups / shared) * ceil((double)l->channels / (double)panel) * (double)panel;
-  const double share = (shared > 1 ? shared_share : direct_share) * (l->direct_is_bf16 ? 2 : 1);
+  const double share = (shared > 1 ? shared_share : direct_share) * l->direct_speed;
   double direct = direct_cost(l, out, share), cost = winograd_cost(l, tile, out);
   return cost > gain * direct ? 0 : direct - cost;
 }

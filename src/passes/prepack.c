@@ -32,7 +32,7 @@ struct job {
   base_tensor w;
   const float *scale; /* of each feature; NULL: none */
   td_dtype stored;    /* as: f32, or 16 bits */
-  bool pairs;         /* of bf16 (pack.h) */
+  int64_t pairs;      /* of bf16: so many rows of k are stored (pack.h); 0: they are none */
   void *to;
   ir_value packed; /* the constant that it fills */
   int64_t panel, groups, tile;
@@ -210,9 +210,11 @@ static void fill_halves(const job *j, const kern_matrix *m) {
                                 .k_stride = m->k_stride,
                                 .n_stride = m->n_stride};
       j->by->matrix(some, &part, j->scale ? j->scale + first : NULL, j->panel, 0, 1);
-      if (j->pairs) kern_pack_pairs(some, rows, 1, j->panel, to);
+      const bool last = k + rows == m->k;
+      const int64_t stored = !j->pairs ? rows : last ? j->pairs - k : kern_pairs_depth(rows);
+      if (j->pairs) kern_pack_pairs(some, rows, 1, j->panel, stored, to);
       else base_convert(j->stored, to, TD_F32, some, rows * j->panel, false);
-      to += (j->pairs ? kern_pairs_depth(rows) : rows) * j->panel;
+      to += stored * j->panel;
     }
 }
 
@@ -254,20 +256,21 @@ static td_dtype stored_as(const passes_edit *e, const product *p, const kern_row
   return holds(&p->w, TD_BF16) ? TD_BF16 : holds(&p->w, TD_F16) ? TD_F16 : TD_F32;
 }
 
-/* Is it to be taken in bf16, and is there a kernel for that, with panels as wide as those of f32? */
-static bool takes_pairs(const passes_edit *e, const product *p, kern_family family, const kern_row *row) {
+/* Is it to be taken in bf16, and is there a kernel for that, with panels as wide as those of f32? Then so many rows of
+ * `k` are stored; else 0. */
+static int64_t takes_pairs(const passes_edit *e, const product *p, kern_family family, const kern_row *row, int64_t k) {
   const kern_row *by = kern_select(family, TD_BF16, e->setting->isa);
-  return e->setting->precision == KERN_PRECISION_BF16 && by && by->lanes == row->lanes &&
-         base_tensor_numel(&p->w) >= PAIRS_LEAST && p->w.dims[p->feature_axis] >= row->lanes;
+  const bool takes = e->setting->precision == KERN_PRECISION_BF16 && by && by->lanes == row->lanes &&
+                     base_tensor_numel(&p->w) >= PAIRS_LEAST && p->w.dims[p->feature_axis] >= row->lanes;
+  return takes ? kern_pairs_depth_of(by, k) : 0;
 }
 
 static td_status pack_linear(passes_edit *e, product *p, const kern_row *row) {
   size_t count;
   ir_value packed;
-  const bool pairs = takes_pairs(e, p, KERN_LINEAR, row);
+  const int64_t k = p->w.dims[1 - p->feature_axis], pairs = takes_pairs(e, p, KERN_LINEAR, row, k);
   const td_dtype stored = pairs ? TD_BF16 : stored_as(e, p, row);
-  const int64_t k = p->w.dims[1 - p->feature_axis];
-  if (!kern_pack_count(pairs ? kern_pairs_depth(k) : k, p->w.dims[p->feature_axis], row->lanes, &count)) return TD_OK;
+  if (!kern_pack_count(pairs ? pairs : k, p->w.dims[p->feature_axis], row->lanes, &count)) return TD_OK;
   const job j = {.fill = fill_linear,
                  .w = p->w,
                  .scale = p->scale,
@@ -278,7 +281,7 @@ static td_status pack_linear(passes_edit *e, product *p, const kern_row *row) {
   TRY(fill_later(e, &j, (int64_t)count, &packed));
   const base_arg changed[] = {ARG_INT("panel", row->lanes), ARG_BOOL("trans_w", false),
                               ARG_BOOL("strassen", e->setting->math == KERN_MATH_FAST && j.stored == TD_F32),
-                              ARG_BOOL("pairs", pairs)};
+                              ARG_BOOL("pairs", pairs > 0)};
   return rebuild(e, p, OP_td_linear, packed, changed, 4);
 }
 
@@ -289,7 +292,7 @@ enum { PAIRS_BLOCK = 8192 }; /* floats that are packed at once before they becom
 /* Panel by panel, some channels in at a time. */
 static void fill_conv_pairs(const job *j) {
   float some[PAIRS_BLOCK];
-  const int64_t in = j->w.dims[1], stored = kern_pairs_depth(in);
+  const int64_t in = j->w.dims[1], stored = j->pairs;
   const int64_t taps = base_tensor_numel(&j->w) / j->w.dims[0] / in, most = PAIRS_BLOCK / (taps * j->panel) / 2 * 2;
   uint16_t *to = j->to;
   for (int64_t first = 0; first < j->w.dims[0]; first += j->panel, to += taps * stored * j->panel)
@@ -299,9 +302,9 @@ static void fill_conv_pairs(const job *j) {
       part.dims[1] = base_min_i64(most, in - k);
       part.data = (float *)j->w.data + first * part.strides[0] + k * part.strides[1];
       j->by->conv(&part, j->scale ? j->scale + first : NULL, false, 1, j->panel, some);
+      const int64_t rows = part.dims[1], wide = k + rows == in ? stored - k : rows;
       for (int64_t tap = 0; tap < taps; tap++)
-        kern_pack_pairs(some + tap * part.dims[1] * j->panel, part.dims[1], 1, j->panel,
-                        to + (tap * stored + k) * j->panel);
+        kern_pack_pairs(some + tap * rows * j->panel, rows, 1, j->panel, wide, to + (tap * stored + k) * j->panel);
     }
 }
 
@@ -312,15 +315,16 @@ static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bo
   ir_value packed;
   for (int32_t i = 2; i < p->w.rank; i++) taps *= p->w.dims[i];
   int64_t group_in = transposed ? p->w.dims[0] / groups : p->w.dims[1];
-  const bool pairs = !transposed && groups == 1 && !passes_int(p->node, "channels_first") &&
-                     PAIRS_BLOCK >= 2 * taps * row->lanes && taps * group_in >= PAIRS_DEPTH &&
-                     takes_pairs(e, p, KERN_CONV, row);
-  if (pairs) group_in = kern_pairs_depth(group_in);
+  const bool may = !transposed && groups == 1 && !passes_int(p->node, "channels_first") &&
+                   PAIRS_BLOCK >= 2 * taps * row->lanes && taps * group_in >= PAIRS_DEPTH;
+  const int64_t pairs = may ? takes_pairs(e, p, KERN_CONV, row, group_in) : 0;
+  if (pairs) group_in = pairs;
   if (!kern_conv_packed_size(transposed, groups, channels / groups, taps, group_in, row->lanes, &count)) return TD_OK;
   const job j = {.fill = transposed ? fill_transpose
                          : pairs    ? fill_conv_pairs
                                     : fill_conv,
                  .stored = pairs ? TD_BF16 : TD_F32,
+                 .pairs = pairs,
                  .w = p->w,
                  .scale = p->scale,
                  .panel = row->lanes,
@@ -364,11 +368,12 @@ static td_status find_candidate(passes_edit *e, ir_node id) {
   const ir_node_def *node = ir_node_of(e->graph, id);
   const kern_row *row = kern_select(KERN_WINOGRAD, TD_F32, e->setting->isa);
   kern_winograd_choice choice = {.panel = row->lanes, .widest = WIDEST};
-  const bool bf16 = e->setting->precision == KERN_PRECISION_BF16 && kern_select(KERN_CONV, TD_BF16, e->setting->isa);
+  const kern_row *bf16 =
+      e->setting->precision == KERN_PRECISION_BF16 ? kern_select(KERN_CONV, TD_BF16, e->setting->isa) : NULL;
   if (node->op->id != OP_td_conv || passes_int(node, "panel")) return TD_OK;
   const base_tensor *w = passes_constant(e, node, 1);
   if (!w || w->dtype != TD_F32 || base_tensor_numel(w) == 0 || !winograd_layer(e, node, w, &choice.layer)) return TD_OK;
-  choice.layer.direct_is_bf16 = bf16 && choice.layer.groups == 1;
+  choice.layer.direct_speed = bf16 && choice.layer.groups == 1 ? kern_pairs_speed(bf16) : 1;
   const ir_scaled *s = passes_scaled_of(e->graph, w);
   base_tensor plain = *w;
   if (s) plain.data = s->from.data;

@@ -290,7 +290,8 @@ static void the_faster_form_is_chosen(void **state) {
                 {1, 65, 2, 1, 256, 256, 4}, {1, 32, 24, 1, 256, 256, 0}, {0, 56, 1, 3, 64, 64, 0}};
   for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
     for (int64_t panel = 8; panel <= 16; panel *= 2) {
-      const kern_winograd_layer l = {.planes = layers[i].planes,
+      const kern_winograd_layer l = {.direct_speed = 1,
+                                     .planes = layers[i].planes,
                                      .height = layers[i].size,
                                      .width = layers[i].size,
                                      .dilation = {layers[i].dilation, layers[i].dilation},
@@ -303,7 +304,8 @@ static void the_faster_form_is_chosen(void **state) {
 }
 
 static kern_winograd_choice choice(int64_t size, int64_t groups, int64_t channels, int64_t widest) {
-  const kern_winograd_layer l = {.planes = 1,
+  const kern_winograd_layer l = {.direct_speed = 1,
+                                 .planes = 1,
                                  .height = size,
                                  .width = size,
                                  .dilation = {1, 1},

@@ -196,7 +196,7 @@ static td_status describe(const base_call *call, layer *l) {
   TRY(KERN_NAME(product_of)(call, &l->e, &l->front));
   l->made = l->front || l->pairs;
   l->width = c->groups * c->group_in;
-  if (l->pairs) c->group_in = (c->group_in + 1) / 2;
+  if (l->pairs) c->group_in = kern_pairs_depth(c->group_in) / 2;
   l->pixel = c->channels_first || l->made ? c->groups * c->group_in : pitch[2];
   l->raw_pitch = pitch[2];
   l->channel = c->channels_first ? x->strides[1] : 1;

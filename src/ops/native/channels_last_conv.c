@@ -87,15 +87,13 @@ static td_status check_weights(ir_infer *ctx, bool transposed) {
   int64_t panel = base_attr_int(a, KERN_CONV_PANEL);
   base_dim in = x->dims[base_attr_int(a, KERN_CONV_CHANNELS_FIRST) ? 1 : x->rank - 1];
   if (panel) {
-    int64_t count;
     for (int32_t i = 0; i < x->rank - 2; i++)
       if (!base_mul_i64(taps, base_attr_int_at(a, KERN_CONV_KERNEL, i, 1), &taps))
         return ir_infer_fail(ctx, "a huge kernel");
-    bool fits =
-        w->rank == 1 && (!base_dim_known(in) ||
-                         (kern_conv_packed_size(transposed, groups, channels / groups, taps,
-                                                kern_conv_stored_channels(w->dtype, in / groups), panel, &count) &&
-                          !ops_dims_differ(w->dims[0], count)));
+    const kern_conv c = {
+        .groups = groups, .group_in = in / groups, .group_out = channels / groups, .taps = taps, .panel = panel};
+    const bool known = w->rank == 1 && base_dim_known(in) && base_dim_known(w->dims[0]);
+    const bool fits = known ? kern_conv_stored(transposed, &c, w->dtype, w->dims[0]) >= 0 : w->rank == 1;
     return fits ? TD_OK : ir_infer_fail(ctx, "the packed weights do not fit the image");
   }
   base_dim inner = base_dim_known(in) ? in / groups : w->dims[1];
@@ -194,7 +192,7 @@ static void part_pairs(const kern_conv *c, const base_f32 *from, float *to) {
   for (int64_t i = 0; i < parts; i++)
     for (int64_t k = 0; k < in; k++)
       for (int64_t m = 0; m < c->panel; m++)
-        to[(i * in + k) * c->panel + m] = from[((i * kern_pairs_depth(in) + k) / 2 * c->panel + m) * 2 + k % 2];
+        to[(i * in + k) * c->panel + m] = from[((i * c->stored + k) / 2 * c->panel + m) * 2 + k % 2];
 }
 
 /* Packed weights back as the model has them: the inverse of kern_pack_conv. */
@@ -243,11 +241,26 @@ static td_status conv_reference(const base_call *call) {
 }
 static td_status conv_transpose_reference(const base_call *call) { return reference(call, true); }
 
+/* Are pairs of bf16 stored as the row takes them? */
+static bool takes_stored(const ir_kernel_query *query, const kern_row *row) {
+  const ir_type *x = &query->in[0]->type, *w = &query->in[1]->type;
+  if (!base_dim_known(x->dims[x->rank - 1]) || !base_dim_known(w->dims[0])) return false;
+  kern_conv c = {.groups = 1,
+                 .group_in = x->dims[x->rank - 1],
+                 .group_out = base_attr_int(query->attrs, KERN_CONV_CHANNELS),
+                 .taps = 1,
+                 .panel = row->lanes};
+  for (int32_t i = 0; i < x->rank - 2; i++) c.taps *= base_attr_int_at(query->attrs, KERN_CONV_KERNEL, i, 1);
+  return kern_conv_stored(false, &c, TD_BF16, w->dims[0]) == kern_pairs_depth_of(row, c.group_in);
+}
+
 /* The kernel of the query's level where the weights are packed for it, or still the model's. */
 static const kern_row *kernel_of(const ir_kernel_query *query, kern_family family) {
-  const kern_row *row = kern_select(family, query->in[1]->type.dtype, query->isa);
+  const ir_type *w = &query->in[1]->type;
+  const kern_row *row = kern_select(family, w->dtype, query->isa);
   int64_t panel = base_attr_int(query->attrs, KERN_CONV_PANEL);
-  return row && (panel == 0 || panel == row->lanes) ? row : NULL;
+  if (!row || (panel && panel != row->lanes)) return NULL;
+  return w->dtype != TD_BF16 || takes_stored(query, row) ? row : NULL;
 }
 
 static const kern_row *kernel_of_conv(const ir_kernel_query *query) { return kernel_of(query, KERN_CONV); }
@@ -286,8 +299,8 @@ typedef struct conv_case {
   bool channels_first;
   uint32_t parts; /* of the epilogue: BIAS, ... */
   kern_act act;
-  bool late, pairs;
-  int64_t more[3]; /* output padding */
+  bool late, pairs, tiles; /* weights: pairs of bf16, for tiles */
+  int64_t more[3];         /* output padding */
 } conv_case;
 
 /* What comes out, for the residual. */
@@ -318,10 +331,11 @@ static bool case_weights(ir_case *c, const conv_case *s, bool transposed, int64_
   *w = base_tensor_of(packed, TD_F32, 1, &count);
   if (!s->pairs) return true;
   const int64_t parts = (s->out_channels + s->panel - 1) / s->panel * taps;
-  count = parts * kern_pairs_depth(s->channels) * s->panel;
+  const int64_t stored = s->tiles ? kern_tiles_depth(s->channels) : kern_pairs_depth(s->channels);
+  count = parts * stored * s->panel;
   uint16_t *pairs = base_new(c->arena, uint16_t, (size_t)count + 1);
   if (!pairs) return false;
-  kern_pack_pairs(packed, s->channels, parts, s->panel, pairs);
+  kern_pack_pairs(packed, s->channels, parts, s->panel, stored, pairs);
   *w = base_tensor_of(pairs, TD_BF16, 1, &count);
   return true;
 }
@@ -481,12 +495,13 @@ static const conv_case transposed_cases[] = {
 
 /* Each with weights as the model has them, then packed for every level's panels. */
 static bool nth_case(ir_case *c, const conv_case *table, uint32_t count, bool transposed, uint32_t number) {
-  static const int64_t panels[] = {0, 1, 4, 8, 16, 16, 4}; /* the last two of pairs */
+  static const int64_t panels[] = {0, 1, 4, 8, 16, 16, 4, 16}; /* the last three of pairs, the last one for tiles */
   if (number >= count * (transposed ? 5 : OPS_COUNT(panels))) return false;
   conv_case *s = base_arena_copy(c->arena, &table[number % count], sizeof *s);
   if (!s) return false;
   s->panel = panels[number / count];
   s->pairs = number / count > 4 && s->groups == 1 && !s->channels_first;
+  s->tiles = number / count == 7;
   return make_case(c, s, transposed, 3 * number + 1);
 }
 

@@ -15,11 +15,13 @@ static td_status infer_weights(ir_infer *ctx, base_dim k, int64_t n, int64_t pan
   const ir_type *w = &ir_in(ctx, 1)->type;
   if (w->rank == IR_UNRANKED) return TD_OK;
   if (panel > 0) {
-    size_t count;
+    size_t count, columns;
     if (w->rank != 1) return ir_infer_fail(ctx, "packed weights must be a vector");
     if (!base_dim_known(k) || !base_dim_known(w->dims[0])) return TD_OK;
     const bool pairs = base_attr_int(ctx->attrs, KERN_LINEAR_PAIRS);
-    bool fits = kern_pack_count(pairs ? kern_pairs_depth(k) : k, n, panel, &count) && (uint64_t)w->dims[0] == count;
+    bool fits = kern_pack_count(k, n, panel, &count) && (pairs || (uint64_t)w->dims[0] == count);
+    if (pairs && fits)
+      fits = kern_pack_count(1, n, panel, &columns) && kern_pairs_stored(k, (int64_t)columns, w->dims[0]) >= 0;
     return fits ? TD_OK : ir_infer_fail(ctx, "packed weights of the wrong length %lld", (long long)w->dims[0]);
   }
   if (w->rank != 2) return ir_infer_fail(ctx, "weights must be a matrix, not of rank %d", w->rank);
@@ -52,12 +54,22 @@ static td_status infer(ir_infer *ctx) {
 
 typedef struct weights_form {
   int64_t panel, together; /* together: neighbours along k side by side */
+  int64_t stored;          /* rows of a panel */
 } weights_form;
+
+static weights_form form_of(const base_call *call, int64_t k, int64_t n) {
+  const base_tensor *w = base_in(call, 1);
+  weights_form form = {base_attr_int(call->attrs, KERN_LINEAR_PANEL), 1, k};
+  if (!base_attr_int(call->attrs, KERN_LINEAR_PAIRS)) return form;
+  form.together = 2;
+  form.stored = kern_pairs_stored(k, (n + form.panel - 1) / form.panel * form.panel, w->dims[0]);
+  return form;
+}
 
 /* Rows of panels as rows of the matrix they hold. */
 static void unpack(const gemm_f32 *g, int64_t k0, int64_t kn, int64_t j0, int64_t jn, float *to) {
   const weights_form *p = g->user;
-  const int64_t rows = (g->k + p->together - 1) / p->together;
+  const int64_t rows = p->stored / p->together;
   for (int64_t k = k0; k < k0 + kn; k++)
     for (int64_t j = 0; j < jn; j++) {
       const int64_t column = j0 + j, row = column / p->panel * rows + k / p->together;
@@ -78,12 +90,13 @@ static td_status reference(const base_call *call) {
   ops_front front;
   TRY(ops_run_front(&call, &front));
   const base_tensor *x = base_in(call, 0), *w = base_in(call, 1), *out = base_out(call, 0);
-  int64_t panel = base_attr_int(call->attrs, KERN_LINEAR_PANEL), n = base_attr_int(call->attrs, KERN_LINEAR_COLUMNS);
+  const int64_t panel = base_attr_int(call->attrs, KERN_LINEAR_PANEL);
+  const int64_t n = base_attr_int(call->attrs, KERN_LINEAR_COLUMNS);
   bool trans = base_attr_int(call->attrs, KERN_LINEAR_TRANS_W);
   int64_t k = x->dims[x->rank - 1], m = 1, count = base_tensor_numel(out);
   for (int32_t i = 0; i < x->rank - 1; i++) m *= x->dims[i];
   if (count == 0) return TD_OK;
-  const weights_form form = {panel, base_attr_int(call->attrs, KERN_LINEAR_PAIRS) ? 2 : 1};
+  const weights_form form = form_of(call, k, n);
   const base_f32 *dense_x = rounded_x(call, form.together > 1), *dense_w = panel ? ops_dense_f32(call, 1) : w->data;
   if (!dense_x || !dense_w) return base_no_memory(call->err, "scratch");
   gemm_f32 g = {.m = m,
@@ -107,12 +120,22 @@ static td_status reference(const base_call *call) {
   return ops_apply_epilogue(call, out->data);
 }
 
+/* Are pairs of this query stored as the row takes them? */
+static bool takes_stored(const ir_kernel_query *query, const kern_row *row) {
+  const ir_type *x = &query->in[0]->type, *w = &query->in[1]->type;
+  const int64_t n = base_attr_int(query->attrs, KERN_LINEAR_COLUMNS);
+  if (x->rank < 1 || !base_dim_known(x->dims[x->rank - 1]) || !base_dim_known(w->dims[0])) return false;
+  const int64_t k = x->dims[x->rank - 1], columns = (n + row->lanes - 1) / row->lanes * row->lanes;
+  return kern_pairs_stored(k, columns, w->dims[0]) == kern_pairs_depth_of(row, k);
+}
+
 static const kern_row *kernel(const ir_kernel_query *query) {
   const bool pairs = base_attr_int(query->attrs, KERN_LINEAR_PAIRS);
   const kern_row *row = kern_select(KERN_LINEAR, pairs ? TD_BF16 : TD_F32, query->isa);
   int64_t panel = base_attr_int(query->attrs, KERN_LINEAR_PANEL);
-  const bool takes = row && (pairs || query->in[1]->type.dtype == TD_F32 || kern_takes_halves(row));
-  return takes && (panel == 0 || panel == row->lanes) ? row : NULL;
+  if (!row || (panel && panel != row->lanes)) return NULL;
+  if (pairs) return takes_stored(query, row) ? row : NULL;
+  return query->in[1]->type.dtype == TD_F32 || kern_takes_halves(row) ? row : NULL;
 }
 
 double ops_flops_linear(const ir_info *const *in, const ir_info *out, const base_attrs *a) {
@@ -141,7 +164,7 @@ static const shape halved[] = {{64, 192, 192}, {65, 224, 256}, {403, 192, 224}, 
 enum { VARIANTS_OF_PARTS = 10 };
 enum { PLAIN_CASES = OPS_COUNT(shapes) * OPS_COUNT(panels), HALVED_CASES = OPS_COUNT(halved) * 4 };
 enum { FRONT_CASES = 4 * 3 * 2 };            /* shapes, panels, chains */
-enum { HALF_CASES = OPS_COUNT(shapes) * 8 }; /* types, panels, pairs */
+enum { HALF_CASES = OPS_COUNT(shapes) * 9 }; /* types, panels, pairs, pairs for tiles */
 
 /* x [2?, m, k] and w; out_dims gets the rank of x. */
 static bool case_product(ir_case *c, shape s, uint32_t layout, bool batched, bool strassen, int64_t *out_dims,
@@ -188,16 +211,19 @@ static bool case_epilogue(ir_case *c, uint32_t variant, int32_t rank, const int6
 
 /* Packed weights of 16 bits. */
 static bool case_halves(ir_case *c, uint32_t number, int64_t *dims, int32_t *rank) {
-  const bool pairs = number % 4 == 3;
-  const td_dtype dtype = number % 2 ? TD_BF16 : TD_F16;
-  const shape s = shapes[number / 8];
-  if (!case_product(c, s, 2 + number / 4 % 2, number % 3 == 0, false, dims, rank)) return false;
+  const uint32_t kind = number % 9;
+  const bool tiles = kind == 8, pairs = tiles || kind % 4 == 3;
+  const td_dtype dtype = tiles || kind % 2 ? TD_BF16 : TD_F16;
+  const shape s = shapes[number / 9];
+  const uint32_t width = !tiles && kind > 3 ? 3 : 2;
+  if (!case_product(c, s, width, number % 3 == 0, false, dims, rank)) return false;
   base_tensor *w = &c->in[1];
-  const int64_t panel = panels[2 + number / 4 % 2], wide = (s.n + panel - 1) / panel;
-  const int64_t count = (pairs ? kern_pairs_depth(s.k) : s.k) * wide * panel;
+  const int64_t panel = panels[width], wide = (s.n + panel - 1) / panel;
+  const int64_t stored = tiles ? kern_tiles_depth(s.k) : pairs ? kern_pairs_depth(s.k) : s.k;
+  const int64_t count = stored * wide * panel;
   uint16_t *to = base_new(c->arena, uint16_t, (size_t)count + 1);
   if (!to) return false;
-  if (pairs) kern_pack_pairs(w->data, s.k, wide, panel, to);
+  if (pairs) kern_pack_pairs(w->data, s.k, wide, panel, stored, to);
   else base_convert(dtype, to, TD_F32, w->data, count, false);
   if (pairs) ops_case_arg(c, ARG_BOOL("pairs", true));
   *w = base_tensor_of(to, dtype, 1, &count);

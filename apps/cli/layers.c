@@ -26,7 +26,8 @@ static void add_layer(const td_step *step, const td_profile_step *p, uint64_t ru
                         .const_bytes = step->const_bytes,
                         .read = step->read_bytes,
                         .written = step->write_bytes,
-                        .footprint = footprint};
+                        .footprint = footprint,
+                        .multiplied = step->multiplied};
   *layer = (cli_layer){.step = *step, .ms = (double)p->least_ns * 1e-6, .calls = (uint32_t)(p->calls / runs)};
   layer->limit_ms = td_limit_ms(limits, &work) * layer->calls;
   layers->ms += layer->ms;

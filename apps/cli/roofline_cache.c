@@ -88,7 +88,7 @@ static bool from_json(const json_t *root, td_roofline *r) {
 static bool find_place(uint32_t threads, cli_kept *p) {
   sys_machine machine;
   sys_machine_read(&machine);
-  snprintf(p->key, sizeof p->key, "%s; isa %x; %u threads; treadle %s", machine.cpu_name, machine.isa,
+  snprintf(p->key, sizeof p->key, "%s; isa %x; %u threads; peaks by type; treadle %s", machine.cpu_name, machine.isa,
            threads ? threads : machine.threads, td_version());
   return cli_kept_place(p, "roofline", "json");
 }

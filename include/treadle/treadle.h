@@ -478,6 +478,7 @@ typedef struct td_step {
   double write_bytes;  /* of results */
   size_t origins;      /* number of nodes of the user's model in it: td_session_step_origin */
   const char *variant; /* the sizes of its plan variant, "batch=8 seq=128"; "": the general plan */
+  td_dtype multiplied; /* type of the numbers that its products multiply: TD_F32, TD_BF16 or TD_I8 */
 } td_step;
 /* Step `index` of td_model_stats.steps. The figures are 0 while shapes are unknown: the session has not run yet, or its
  * last run used another variant. */
@@ -490,7 +491,8 @@ TD_API const char *td_session_step_origin(const td_session *session, size_t inde
 /* Memory levels. One that the system does not report, or that is no larger than the one before, is left out. */
 typedef enum td_memory_level { TD_L1, TD_L2, TD_L3, TD_DRAM } td_memory_level;
 
-/* Arithmetic of `threads` threads together, on elements of `dtype`. A multiply-add counts as two operations. */
+/* Arithmetic of `threads` threads together, on elements of `dtype`: TD_F32, TD_BF16 or TD_I8, where the level has
+ * instructions for products of it. A multiply-add counts as two operations. */
 typedef struct td_peak {
   char isa[16]; /* "scalar", "avx2", ...; see td_load_options */
   td_dtype dtype;
@@ -506,12 +508,12 @@ typedef struct td_bandwidth {
   double read, copy; /* bytes per second; a copied byte counts twice, read and written */
 } td_bandwidth;
 
-enum { TD_ROOFLINE_ROWS = 96 };
+enum { TD_ROOFLINE_ROWS = 160 };
 typedef struct td_roofline {
   size_t size; /* sizeof(td_roofline), set by the caller */
   char cpu[64];
   uint32_t peak_count, bandwidth_count;
-  td_peak peaks[TD_ROOFLINE_ROWS];           /* by ISA, then by threads */
+  td_peak peaks[TD_ROOFLINE_ROWS];           /* by ISA, by type, then by threads */
   td_bandwidth bandwidths[TD_ROOFLINE_ROWS]; /* by level, then by threads */
 } td_roofline;
 
@@ -527,7 +529,7 @@ TD_API td_status td_roofline_measure(const td_roofline_options *options, td_roof
 
 /* The roofline of one level of instruction sets and one number of threads. */
 typedef struct td_limits {
-  double peak;                                  /* f32 operations per second */
+  double peak, peak_bf16, peak_i8;              /* operations per second, of products of f32, bf16 and i8 */
   double read[TD_DRAM + 1], write[TD_DRAM + 1]; /* bytes per second; 0: there is no such level */
   double capacity[TD_DRAM + 1];                 /* bytes of all threads' share of the level */
 } td_limits;
@@ -540,6 +542,7 @@ typedef struct td_work {
   double const_bytes;   /* read from constants */
   double read, written; /* bytes of activations */
   double footprint;     /* bytes of the whole model: constants and arena */
+  td_dtype multiplied;  /* td_step.multiplied; what is none of those is f32 */
 } td_work;
 /* Least time of the work in ms by the roofline model (Williams, Waterman, Patterson 2009): arithmetic and memory
  * overlap, so the longer of the two. Each level holds as much of the activations as fits; of the constants, the share

@@ -55,6 +55,12 @@ static td_status count_flops(const td_session *s, const plan_step *step, const i
   return TD_OK;
 }
 
+/* Whose kernel has rows of 8 or 16 bits multiplies those; others widen them first. */
+static td_dtype multiplied_by(const char *kernel) {
+  const kern_row *row = kern_find(kernel);
+  return !row ? TD_F32 : row->bits == 8 ? TD_I8 : row->bits == 16 ? TD_BF16 : TD_F32;
+}
+
 td_status td_session_get_step(const td_session *session, size_t index, td_step *step, td_error *err) {
   if (!session || !step)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_get_step needs a session and a struct");
@@ -70,11 +76,13 @@ td_status td_session_get_step(const td_session *session, size_t index, td_step *
                 .op = "",
                 .kernel = "",
                 .origins = s->origin_count,
+                .multiplied = TD_F32,
                 .variant = plan->label};
   if (s->kind == PLAN_CALL || s->kind == PLAN_SHOW) {
     const plan_link *f = &plan->links.at[s->function];
     const ir_op *op = f->op;
     to.kernel = f->name;
+    to.multiplied = multiplied_by(f->name);
     if (op) to.op = op->name;
     if (s->kind == PLAN_CALL && ran) count_bytes(session, s, op, &to);
     if (s->kind == PLAN_CALL && ran && op) TRY(count_flops(session, s, op, &to, err));

@@ -3,13 +3,14 @@
 
 #include <string.h>
 
-static double peak_of(const td_roofline *r, const char *isa, uint32_t threads) {
+/* 0: there is none for the type. */
+static double peak_of(const td_roofline *r, const char *isa, td_dtype dtype, uint32_t threads) {
   uint32_t best_threads = 0;
   double peak = 0;
   if (!isa && r->peak_count) isa = r->peaks[r->peak_count - 1].isa;
   for (uint32_t i = 0; i < r->peak_count; i++) {
     const td_peak *p = &r->peaks[i];
-    if (p->dtype != TD_F32 || strcmp(p->isa, isa) != 0 || p->threads > threads || p->threads < best_threads) continue;
+    if (p->dtype != dtype || strcmp(p->isa, isa) != 0 || p->threads > threads || p->threads < best_threads) continue;
     best_threads = p->threads;
     peak = p->per_second;
   }
@@ -17,7 +18,9 @@ static double peak_of(const td_roofline *r, const char *isa, uint32_t threads) {
 }
 
 td_limits prof_limits_of(const td_roofline *roofline, const char *isa, uint32_t threads) {
-  td_limits limits = {.peak = peak_of(roofline, isa, threads)};
+  td_limits limits = {.peak = peak_of(roofline, isa, TD_F32, threads),
+                      .peak_bf16 = peak_of(roofline, isa, TD_BF16, threads),
+                      .peak_i8 = peak_of(roofline, isa, TD_I8, threads)};
   for (uint32_t i = 0; i < roofline->bandwidth_count; i++) {
     const td_bandwidth *b = &roofline->bandwidths[i];
     if (b->threads > threads || b->read <= 0 || b->copy <= 0) continue; /* rows of a level stand by threads */
@@ -43,12 +46,18 @@ static double transfer(const td_limits *limits, const double *rate, double bytes
   return seconds;
 }
 
+/* Of a type without a peak of its own that of f32. */
+static double peak_for(const td_limits *l, const td_work *work) {
+  const double narrow = work->multiplied == TD_BF16 ? l->peak_bf16 : work->multiplied == TD_I8 ? l->peak_i8 : 0;
+  return narrow > 0 ? narrow : l->peak;
+}
+
 double prof_limit_ms(const td_limits *limits, const td_work *work) {
   const double near = work->read + work->written, far = work->footprint;
   double memory = transfer(limits, limits->read, work->const_bytes, far) +
                   transfer(limits, limits->read, work->read, near) +
                   transfer(limits, limits->write, work->written, near);
-  double arithmetic = limits->peak > 0 ? work->flops / limits->peak : 0;
+  const double peak = peak_for(limits, work), arithmetic = peak > 0 ? work->flops / peak : 0;
   return 1e3 * (memory > arithmetic ? memory : arithmetic);
 }
 
@@ -57,6 +66,6 @@ double prof_limit_ms(const td_limits *limits, const td_work *work) {
 static const double beats_peak = 1.1, beats_limit = 2, least_ms = 0.005;
 
 bool prof_beats_limit(const td_limits *limits, const td_work *work, double ms) {
-  return ms >= least_ms &&
-         (work->flops > beats_peak * limits->peak * ms * 1e-3 || prof_limit_ms(limits, work) > beats_limit * ms);
+  return ms >= least_ms && (work->flops > beats_peak * peak_for(limits, work) * ms * 1e-3 ||
+                            prof_limit_ms(limits, work) > beats_limit * ms);
 }

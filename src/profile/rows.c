@@ -9,7 +9,7 @@ double prof_step_bytes(const td_step *step) { return step->const_bytes + step->r
 double prof_step_limit_ms(const prof_source *source, uint32_t step) {
   if (!source->limits) return 0;
   const td_step *s = &source->steps[step];
-  const td_work work = {s->flops, s->const_bytes, s->read_bytes, s->write_bytes, source->footprint};
+  const td_work work = {s->flops, s->const_bytes, s->read_bytes, s->write_bytes, source->footprint, s->multiplied};
   return prof_limit_ms(source->limits, &work);
 }
 

@@ -179,15 +179,20 @@ static uint32_t next_count(uint32_t count, uint32_t most) {
   return count < most && count * 2 > most ? most : count * 2;
 }
 
+enum { TYPES = 3 };
+static const td_dtype types[TYPES] = {TD_F32, TD_BF16, TD_I8};
+
 static void list_rows(const sys_machine *m, uint32_t threads, td_roofline *r) {
   uint32_t level_count;
   const kern_level *levels = kern_levels(&level_count);
-  for (uint32_t i = 0; i < level_count; i++) {
-    if (base_isa_lacks(m->isa, levels[i].isa)) continue;
+  for (uint32_t i = 0; i < level_count * TYPES; i++) {
+    const kern_level *level = &levels[i / TYPES];
+    const td_dtype dtype = types[i % TYPES];
+    if (base_isa_lacks(m->isa, level->isa) || !kern_select(KERN_PROBE_PEAK, dtype, level->isa)) continue;
     for (uint32_t n = 1; n <= threads && r->peak_count < TD_ROOFLINE_ROWS; n = next_count(n, threads)) {
       td_peak *peak = &r->peaks[r->peak_count++];
-      *peak = (td_peak){.dtype = TD_F32, .threads = n};
-      snprintf(peak->isa, sizeof peak->isa, "%s", levels[i].name);
+      *peak = (td_peak){.dtype = dtype, .threads = n};
+      snprintf(peak->isa, sizeof peak->isa, "%s", level->name);
     }
   }
   for (int level = TD_L1; level <= TD_DRAM; level++)

@@ -116,15 +116,15 @@ static void weights_are_rounded_once_to_16_bits(void **state) {
 }
 
 /* What is packed some rows and channels at a time is what it is at once. */
-static void weights_of_products_of_bf16_are_pairs(void **state) {
-  (void)state;
-  const uint32_t isa = level_of(machine_has("avx512_bf16") ? "avx512_bf16" : "vector");
+static void are_pairs(const char *level) {
+  const uint32_t isa = level_of(level);
   const passes_setting setting = {.isa = isa, .precision = KERN_PRECISION_BF16, .math = KERN_MATH_EXACT};
   const kern_row *row = kern_select(KERN_LINEAR, TD_BF16, isa);
   enum { K = 131, N = 40, TAPS = 9, COUNT = N * K * TAPS };
   static float numbers[COUNT], panels[2 * COUNT];
   static uint16_t pairs[2 * COUNT];
   if (!row) skip();
+  const int64_t depth = kern_pairs_depth_of(row, K);
   base_arena *arena = base_arena_new(&base_libc_allocator);
   for (int i = 0; i < COUNT; i++) numbers[i] = (float)((i % 255 - 127) * 0.1);
   const int64_t in_panel = row->lanes, count = (N + in_panel - 1) / in_panel, dims[] = {N, K, 3, 3};
@@ -132,24 +132,35 @@ static void weights_of_products_of_bf16_are_pairs(void **state) {
   base_tensor t = stored(arena, &setting, "input %0 \"x\": f32[2, 131]\nconst %1: f32[131, 40] = {", N * K, 0.1,
                          "}\n%2 = td::linear(%0, %1) {n = 40}\noutput \"y\" %2\n");
   kern_pack(panels, &(kern_matrix){numbers, K, N, N, 1}, NULL, in_panel, 0, count);
-  kern_pack_pairs(panels, K, count, in_panel, pairs);
+  kern_pack_pairs(panels, K, count, in_panel, depth, pairs);
   assert_int_equal(t.dtype, TD_BF16);
-  assert_int_equal(base_tensor_numel(&t), count * (K + 1) * in_panel);
+  assert_int_equal(base_tensor_numel(&t), count * depth * in_panel);
   assert_memory_equal(t.data, pairs, base_tensor_bytes(&t));
   t = stored(arena, &setting, "input %0 \"x\": f32[1, 5, 6, 131]\nconst %1: f32[40, 131, 3, 3] = {", COUNT, 0.1,
              "}\n%2 = td::conv(%0, %1) {kernel = [3, 3], channels = 40}\noutput \"y\" %2\n");
   kern_pack_conv(&kernel, NULL, false, 1, in_panel, panels);
-  kern_pack_pairs(panels, K, count * TAPS, in_panel, pairs);
+  kern_pack_pairs(panels, K, count * TAPS, in_panel, depth, pairs);
   assert_int_equal(t.dtype, TD_BF16);
-  assert_int_equal(base_tensor_numel(&t), count * TAPS * (K + 1) * in_panel);
+  assert_int_equal(base_tensor_numel(&t), count * TAPS * depth * in_panel);
   assert_memory_equal(t.data, pairs, base_tensor_bytes(&t));
   base_arena_free(arena);
 }
 
+static void weights_of_products_of_bf16_are_pairs(void **state) {
+  (void)state;
+  are_pairs(machine_has("avx512_bf16") ? "avx512_bf16" : "vector");
+}
+
+static void those_for_tiles_fill_whole_blocks(void **state) {
+  (void)state;
+  if (!machine_has("avx512_amx")) skip();
+  are_pairs("avx512_amx");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(blocks_have_scales_and_zero_points), cmocka_unit_test(rows_may_be_in_another_order),
-      cmocka_unit_test(dequantised_matrices_are_not_widened), cmocka_unit_test(weights_are_rounded_once_to_16_bits),
-      cmocka_unit_test(weights_of_products_of_bf16_are_pairs)};
+      cmocka_unit_test(blocks_have_scales_and_zero_points),    cmocka_unit_test(rows_may_be_in_another_order),
+      cmocka_unit_test(dequantised_matrices_are_not_widened),  cmocka_unit_test(weights_are_rounded_once_to_16_bits),
+      cmocka_unit_test(weights_of_products_of_bf16_are_pairs), cmocka_unit_test(those_for_tiles_fill_whole_blocks)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,10 +14,11 @@
 
 static const td_step steps[] = {
     {sizeof(td_step), "node /block/0/conv \"a\"/Conv (Conv)", "aten::convolution", "kern_conv", 2e6, 1e3, 1e4, 1e4, 0,
-     ""},
-    {sizeof(td_step), "node /block/1/conv/Conv (Conv)", "aten::convolution", "kern_conv", 4e6, 1e3, 1e4, 1e4, 0, ""},
-    {sizeof(td_step), "node /head/Gemm (Gemm)", "td::linear", "kern_linear", 1e5, 1e5, 1e3, 1e3, 0, ""},
-    {sizeof(td_step), "</script>&", "", "", 0, 0, 0, 0, 0, ""},
+     "", TD_F32},
+    {sizeof(td_step), "node /block/1/conv/Conv (Conv)", "aten::convolution", "kern_conv", 4e6, 1e3, 1e4, 1e4, 0, "",
+     TD_F32},
+    {sizeof(td_step), "node /head/Gemm (Gemm)", "td::linear", "kern_linear", 1e5, 1e5, 1e3, 1e3, 0, "", TD_F32},
+    {sizeof(td_step), "</script>&", "", "", 0, 0, 0, 0, 0, "", TD_F32},
 };
 enum { STEPS = sizeof steps / sizeof *steps };
 
@@ -496,8 +497,29 @@ static void memory_may_fail(void **state) {
     }
 }
 
+/* Each type has a peak of its own; where it has none, that of f32 holds. */
+static void limits_know_what_is_multiplied(void **state) {
+  (void)state;
+  td_roofline r = {.peak_count = 3,
+                   .peaks = {{"avx512", TD_F32, 1, 1e11}, {"avx512", TD_BF16, 1, 4e11}, {"avx512", TD_I8, 1, 8e11}}};
+  const td_dtype types[] = {TD_F32, TD_BF16, TD_I8, TD_F64};
+  const double ms[] = {1, 0.25, 0.125, 1};
+  for (int narrow = 1; narrow >= 0; narrow--) {
+    const td_limits limits = prof_limits_of(&r, "avx512", 1);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+      const td_work work = {.flops = 1e8, .multiplied = types[i]};
+      const double want = narrow ? ms[i] : 1;
+      assert_true(fabs(prof_limit_ms(&limits, &work) - want) < 1e-9);
+      assert_false(prof_beats_limit(&limits, &work, want));
+      assert_true(prof_beats_limit(&limits, &work, want / 2));
+    }
+    r.peak_count = 1;
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(limits_know_what_is_multiplied),
       cmocka_unit_test(totals_add_up),
       cmocka_unit_test(rings_keep_the_newest),
       cmocka_unit_test(rests_are_told_apart),

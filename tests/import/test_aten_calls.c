@@ -78,44 +78,6 @@ static void test_result_type(void **state) {
     assert_int_equal(aten_mix_result(&rows[i].mix), rows[i].wanted);
 }
 
-/* What makes `v`; fails where nothing does. */
-static const ir_node_def *maker_of(world *w, ir_value v) {
-  const ir_node made_by = ir_value_of(w->build.graph, v)->node;
-  if (w->build.status != TD_OK) fail_msg("%s: %s", w->err.name, w->err.text);
-  assert_int_not_equal(made_by.id, 0);
-  return ir_node_of(w->build.graph, made_by);
-}
-
-/* f16 and bf16 by a number: in f32 with the number as it is, rounded once; not where it comes first, or loses no digits
- * in the short type. */
-static void test_short_by_number(void **state) {
-  static const td_dtype types[] = {TD_F16, TD_BF16};
-  static const struct {
-    const char *name;
-    uint16_t op;
-  } rows[] = {{"aten::mul", OP_aten_mul}, {"aten::div", OP_aten_div}, {"aten::multiply", OP_aten_mul}};
-  (void)state;
-  for (size_t i = 0; i < 6; i++) {
-    world w;
-    start(&w);
-    float tenth = 0.1f;
-    const base_tensor number = base_tensor_of(&tenth, TD_F32, 0, NULL);
-    aten_value x = COUNTING(&w, types[i % 2], 2, 3), y = aten_of(w.a, ir_build_constant(&w.build, &number), true);
-    const char *name = rows[i / 2].name;
-    aten_value whole[] = {CALL(&w, name, x, y), CALL(&w, name, x, aten_float(0.1))};
-    for (int k = 0; k < 2; k++) {
-      const ir_node_def *cast = maker_of(&w, aten_read(w.a, &whole[k]));
-      assert_int_equal(aten_value_dtype(w.a, aten_read(w.a, &whole[k])), types[i % 2]);
-      assert_int_equal(cast->op->id, OP_aten__to_copy);
-      assert_int_equal(maker_of(&w, cast->in[0])->op->id, rows[i / 2].op);
-      assert_int_equal(aten_value_dtype(w.a, cast->in[0]), TD_F32);
-    }
-    aten_value as_is[] = {CALL(&w, name, y, x), CALL(&w, name, x, aten_float(0.5)), CALL(&w, name, x, x)};
-    for (int k = 0; k < 3; k++) assert_int_equal(maker_of(&w, aten_read(w.a, &as_is[k]))->op->id, rows[i / 2].op);
-    world_close(&w);
-  }
-}
-
 /* ---- overloads ---- */
 
 static void test_overloads(void **state) {
@@ -659,7 +621,6 @@ static void test_versions(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_promote_types),
                                      cmocka_unit_test(test_result_type),
-                                     cmocka_unit_test(test_short_by_number),
                                      cmocka_unit_test(test_overloads),
                                      cmocka_unit_test(test_pt2_names),
                                      cmocka_unit_test(test_round),

@@ -15,6 +15,9 @@ static td_dtype common(aten_args *c, uint32_t n) {
   return aten_mix_result(&m);
 }
 static td_dtype float_of(td_dtype d) { return base_is_float(d) ? d : TD_F32; }
+/* In what PyTorch computes operators of several steps whose results are of `d`: it rounds f16 and bf16 once, at the
+ * end. */
+static td_dtype between(td_dtype d) { return d == TD_F16 || d == TD_BF16 ? TD_F32 : d; }
 static ir_value as(aten_args *c, uint32_t i, td_dtype d) { return aten_as(c->a, &c->args[i], d); }
 static ir_value scalar(aten_args *c, ir_value like, double v) { return aten_scalar_like(c->a, like, v); }
 static bool is_complex(const aten_value *v) { return aten_is_complex(v); }
@@ -178,10 +181,15 @@ aten_value aten_lower_add(aten_args *c) {
   bool one = alpha->graph.id == 0 &&
              (alpha->kind == ATEN_INT ? alpha->u.i == 1 : alpha->kind == ATEN_FLOAT && alpha->u.f == 1);
   ir_value x = as(c, reversed ? 1 : 0, d), y = as(c, reversed ? 0 : 1, d);
-  if (!one) y = aten_binary(c->a, "aten::mul", y, aten_get_number(c, 2, d));
+  if (!one) { /* PyTorch rounds alpha to d, but not what it multiplies */
+    const td_dtype long_type = between(d);
+    x = ir_build_cast(c->b, x, long_type);
+    y = aten_binary(c->a, "aten::mul", ir_build_cast(c->b, y, long_type),
+                    ir_build_cast(c->b, aten_get_number(c, 2, d), long_type));
+  }
   if (d == TD_BOOL) /* of truth values: or; - is refused by PyTorch */
     return aten_ret(c, aten_binary(c->a, "aten::logical_or", x, y));
-  return aten_ret(c, aten_binary(c->a, op, x, y));
+  return aten_ret(c, ir_build_cast(c->b, aten_binary(c->a, op, x, y), d));
 }
 
 /* Is `number` known, and none of its digits lost in `d`? */
@@ -301,8 +309,9 @@ aten_value aten_lower_float_power(aten_args *c) {
 /* m sqrt(1 + (n / m)^2), m the larger of the two: squares of large numbers are none. Infinite where one is, whatever
  * the other. */
 aten_value aten_lower_hypot(aten_args *c) {
-  const td_dtype d = common(c, 2);
-  ir_value x = IR_EMIT(c->b, "aten::abs", as(c, 0, d)), y = IR_EMIT(c->b, "aten::abs", as(c, 1, d));
+  const td_dtype d = common(c, 2), long_type = between(d);
+  ir_value x = IR_EMIT(c->b, "aten::abs", ir_build_cast(c->b, as(c, 0, d), long_type));
+  ir_value y = IR_EMIT(c->b, "aten::abs", ir_build_cast(c->b, as(c, 1, d), long_type));
   ir_value most = aten_binary(c->a, "aten::maximum", x, y);
   ir_value share = aten_binary(c->a, "aten::div", aten_binary(c->a, "aten::minimum", x, y), most);
   ir_value root = aten_with_scalar(c->a, "aten::add", aten_binary(c->a, "aten::mul", share, share), 1);
@@ -310,7 +319,8 @@ aten_value aten_lower_hypot(aten_args *c) {
   root = IR_EMIT(c->b, "aten::where", aten_with_scalar(c->a, "aten::eq", most, 0), most, root);
   ir_value infinite =
       aten_binary(c->a, "aten::logical_or", IR_EMIT(c->b, "aten::isinf", x), IR_EMIT(c->b, "aten::isinf", y));
-  return aten_ret(c, IR_EMIT(c->b, "aten::where", infinite, scalar(c, root, INFINITY), root));
+  root = IR_EMIT(c->b, "aten::where", infinite, scalar(c, root, INFINITY), root);
+  return aten_ret(c, ir_build_cast(c->b, root, d));
 }
 
 /* x log(y), 0 where x is 0 and y no NaN; data: the logarithm */
@@ -367,13 +377,15 @@ aten_value aten_lower_logaddexp(aten_args *c) {
 /* self + weight (end - self), from the nearer side */
 aten_value aten_lower_lerp(aten_args *c) {
   ir_value x = aten_in(c, 0), end = aten_in(c, 1);
-  td_dtype d = aten_value_dtype(c->a, x);
-  ir_value w = as(c, 2, d), away = aten_binary(c->a, "aten::sub", end, x);
+  const td_dtype d = aten_value_dtype(c->a, x), long_type = between(d);
+  x = ir_build_cast(c->b, x, long_type);
+  end = ir_build_cast(c->b, end, long_type);
+  ir_value w = as(c, 2, long_type), away = aten_binary(c->a, "aten::sub", end, x);
   ir_value near = aten_binary(c->a, "aten::add", x, aten_binary(c->a, "aten::mul", w, away));
   ir_value rest = aten_binary(c->a, "aten::sub", aten_scalar_like(c->a, x, 1), w);
   ir_value far = aten_binary(c->a, "aten::sub", end, aten_binary(c->a, "aten::mul", away, rest));
   ir_value small = aten_with_scalar(c->a, "aten::lt", IR_EMIT(c->b, "aten::abs", w), 0.5);
-  return aten_ret(c, IR_EMIT(c->b, "aten::where", small, near, far));
+  return aten_ret(c, ir_build_cast(c->b, IR_EMIT(c->b, "aten::where", small, near, far), d));
 }
 
 /* self + value t1 t2, or t1 / t2; data: the operator */
@@ -381,9 +393,12 @@ aten_value aten_lower_addcmul(aten_args *c) {
   td_dtype d = common(c, 3);
   bool divides = strcmp(c->row->data, "aten::div") == 0;
   if (divides) d = float_of(d);
-  ir_value product = aten_binary(c->a, c->row->data, as(c, 1, d), as(c, 2, d));
-  product = aten_binary(c->a, "aten::mul", product, aten_get_number(c, 3, d));
-  return aten_ret(c, aten_binary(c->a, "aten::add", as(c, 0, d), product));
+  const td_dtype long_type = between(d);
+  ir_value in[3];
+  for (uint32_t i = 0; i < 3; i++) in[i] = ir_build_cast(c->b, as(c, i, d), long_type);
+  ir_value product = aten_binary(c->a, c->row->data, in[1], in[2]);
+  product = aten_binary(c->a, "aten::mul", product, aten_get_number(c, 3, long_type));
+  return aten_ret(c, ir_build_cast(c->b, aten_binary(c->a, "aten::add", in[0], product), d));
 }
 
 /* (self, min?, max?) of numbers or tensors */

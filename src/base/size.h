@@ -18,4 +18,6 @@ static inline bool base_in_range(uint64_t offset, uint64_t bytes, uint64_t size)
 static inline size_t base_max_size(size_t a, size_t b) { return a > b ? a : b; }
 static inline int64_t base_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t base_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
+/* a / b, rounded up; b > 0, and a + b within int64_t. */
+static inline int64_t base_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 #endif

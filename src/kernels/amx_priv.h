@@ -61,10 +61,4 @@ typedef struct amx_tile {
 /* u8 times i8 to i32, and pairs of bf16 to f32. amx_begin was told of the rows. `panels`: 1, 2, or AMX_PANELS. */
 void KERN_PART_NAME(amx_u8)(const amx_tile *t, int64_t rows, int64_t panels);
 void KERN_PART_NAME(amx_bf16)(const amx_tile *t, int64_t rows, int64_t panels);
-
-/* Rows of each tile where `count` rows are cut into as few tiles, of two tiles of rows each, as hold them. */
-V_INLINE int64_t amx_even_rows(int64_t count) {
-  const int64_t tiles = (count + 2 * AMX_ROWS - 1) / (2 * AMX_ROWS);
-  return tiles ? (count + tiles - 1) / tiles : 0;
-}
 #endif

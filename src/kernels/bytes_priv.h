@@ -11,10 +11,10 @@
 #if defined V_AVX512
 enum { BYTES_DEPTH = 4, BYTES_PANELS = 4 };
 typedef uint8_t byte_x;
+#define b_opaque(x) __asm__("" : "+v"(x)) /* not known to be what it was */
 V_INLINE vi b_load(const int8_t *p) { return _mm512_loadu_si512(p); }
 V_INLINE vi b_load_x(const byte_x *p) { return _mm512_loadu_si512(p); }
 /* gcc 12 keeps the sums of its own intrinsic in too many registers. */
-#define b_opaque(x) __asm__("" : "+v"(x)) /* not known to be what it was */
 V_INLINE vi b_dot(vi sum, vi x, vi w) {
   __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));
   return sum;
@@ -118,9 +118,9 @@ V_INLINE void b_lookup(uint8_t *to, const uint8_t *from, const b_table *t, int64
 }
 #else
 enum { BYTES_DEPTH = 2, BYTES_PANELS = 2 };
+#define b_opaque(x) __asm__("" : "+x"(x)) /* not known to be what it was */
 typedef int16_t byte_x;
 V_INLINE vi b_load(const int8_t *p) { return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)p)); }
-#define b_opaque(x) __asm__("" : "+x"(x)) /* not known to be what it was */
 V_INLINE vi b_load_x(const byte_x *p) { return _mm256_loadu_si256((const __m256i *)(const void *)p); }
 V_INLINE vi b_dot(vi sum, vi x, vi w) { return _mm256_add_epi32(sum, _mm256_madd_epi16(x, w)); }
 V_INLINE vi b_load_i32(const int32_t *p) { return _mm256_loadu_si256((const __m256i *)(const void *)p); }

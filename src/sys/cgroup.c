@@ -160,10 +160,9 @@ double sys_quota_under(const char *root) { return limit_under(root, "cpu", quota
 uint64_t sys_memory_limit_read(void) { return sys_memory_limit_under(""); }
 
 uint64_t sys_memory_limit_under(const char *root) {
-  char text[4096], size[64];
+  char text[4096];
   double limit = limit_under(root, "memory", bytes_of);
   read_beside(root, "proc/meminfo", text, sizeof text);
-  sys_field(text, "MemTotal", size, sizeof size);
-  const double all = strtod(size, NULL) * 1024; /* in kB */
+  const double all = (double)sys_bytes_field(text, "MemTotal");
   return (uint64_t)(limit > 0 && (limit < all || all <= 0) ? limit : all);
 }

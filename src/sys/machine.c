@@ -50,16 +50,16 @@ uint64_t sys_parse_bytes(const char *text) {
   }
 }
 
-static uint64_t bytes_field(const char *text, const char *key) {
+uint64_t sys_bytes_field(const char *text, const char *key) {
   char value[64];
   sys_field(text, key, value, sizeof value);
   return sys_parse_bytes(value);
 }
 
 void sys_memory_parse(const char *status, sys_memory *memory) {
-  *memory = (sys_memory){.anon_bytes = bytes_field(status, "RssAnon"),
-                         .file_bytes = bytes_field(status, "RssFile"),
-                         .peak_bytes = bytes_field(status, "VmHWM")};
+  *memory = (sys_memory){.anon_bytes = sys_bytes_field(status, "RssAnon"),
+                         .file_bytes = sys_bytes_field(status, "RssFile"),
+                         .peak_bytes = sys_bytes_field(status, "VmHWM")};
 }
 
 bool sys_memory_now(sys_memory *memory) {
@@ -187,5 +187,5 @@ void sys_machine_read(sys_machine *machine) {
   machine->threads = sys_usable_threads(machine->allowed_cpus, machine->quota_cpus);
   read_caches(first, machine);
   sys_read_text("/proc/meminfo", text, sizeof text);
-  machine->memory_bytes = bytes_field(text, "MemTotal");
+  machine->memory_bytes = sys_bytes_field(text, "MemTotal");
 }

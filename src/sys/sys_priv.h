@@ -48,5 +48,7 @@ uint64_t sys_memory_limit_under(const char *root);
 void sys_field(const char *text, const char *key, char *value, size_t size);
 /* "32K", "1024K", "32M", "1G" or plain bytes; 0 for what is none. */
 uint64_t sys_parse_bytes(const char *text);
+/* Both: the bytes of a field; 0: there is none. */
+uint64_t sys_bytes_field(const char *text, const char *key);
 void sys_memory_parse(const char *status, sys_memory *memory);
 #endif

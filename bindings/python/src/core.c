@@ -2,6 +2,7 @@
 #include "core.h"
 
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 PyTypeObject *core_array_type, *core_model_type, *core_pool_type, *core_session_type;
@@ -44,6 +45,20 @@ td_dtype core_dtype_of(const char *name) {
   for (int i = TD_INVALID + 1; i < TD_DTYPE_COUNT; i++)
     if (strcmp(td_dtype_name((td_dtype)i), name) == 0) return (td_dtype)i;
   return TD_INVALID;
+}
+
+td_status core_add_bytes(void *bytes, const char *piece, size_t count) {
+  core_bytes *to = bytes;
+  if (count > to->cap - to->length) {
+    const size_t cap = 2 * (to->cap + count);
+    char *at = realloc(to->at, cap);
+    if (!at) return TD_NO_RESOURCE;
+    to->at = at;
+    to->cap = cap;
+  }
+  memcpy(to->at + to->length, piece, count);
+  to->length += count;
+  return TD_OK;
 }
 
 PyObject *core_tuple_of(const int64_t *values, int32_t count) {

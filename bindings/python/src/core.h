@@ -149,4 +149,10 @@ void core_free_object(PyObject *self);    /* the object's memory and its referen
 td_dtype core_dtype_of(const char *name); /* TD_INVALID: there is none */
 /* A tuple of `count` ints. */
 PyObject *core_tuple_of(const int64_t *values, int32_t count);
+/* Bytes that the library writes by pieces; `at`, which may be NULL, is the caller's to free. */
+typedef struct core_bytes {
+  char *at;
+  size_t length, cap;
+} core_bytes;
+td_status core_add_bytes(void *bytes, const char *piece, size_t count);
 #endif

@@ -407,45 +407,27 @@ PyObject *core_cut_value(PyObject *module, PyObject *args) {
 
 /* ---- graphs as text ---- */
 
-typedef struct bytes_room {
-  char *at;
-  size_t used, room;
-} bytes_room;
-
-static td_status append(bytes_room *to, const char *bytes, size_t count) {
-  if (to->used + count > to->room) {
-    const size_t room = (to->used + count) * 2;
-    char *grown = realloc(to->at, room);
-    if (!grown) return TD_NO_RESOURCE;
-    to->at = grown;
-    to->room = room;
-  }
-  memcpy(to->at + to->used, bytes, count);
-  to->used += count;
-  return TD_OK;
-}
-
-static td_status append_text(void *user, const char *bytes, size_t count) { return append(user, bytes, count); }
+/* Of two: the text stands first. */
 static td_status append_weights(void *user, const char *bytes, size_t count) {
-  return append((bytes_room *)user + 1, bytes, count);
+  return core_add_bytes((core_bytes *)user + 1, bytes, count);
 }
 
 /* Model.save_graph(weights, cut=None) -> (text, weights, nodes of the whole, [is it kept?, ...]) */
 PyObject *core_save_graph(PyObject *self, PyObject *args) {
   const char *weights;
   PyObject *capsule = Py_None, *result = NULL;
-  bytes_room rooms[2] = {{0}};
+  core_bytes rooms[2] = {{0}};
   td_cut whole = {.size = sizeof whole}, *cut = &whole;
   td_error err = {0};
   if (!PyArg_ParseTuple(args, "s|O", &weights, &capsule)) return NULL;
   if (capsule != Py_None && !(cut = PyCapsule_GetPointer(capsule, cut_name))) return NULL;
   const td_status status = td_model_save_graph(((core_model *)(void *)self)->model, "imported", cut, weights,
-                                               append_text, append_weights, rooms, &err);
+                                               core_add_bytes, append_weights, rooms, &err);
   if (status == TD_OK) {
     size_t kept = 0;
     for (size_t i = 0; cut->keep && i < cut->keep_count; i++) kept += cut->keep[i] != 0;
-    result = Py_BuildValue("(y#y#nn)", rooms[0].at ? rooms[0].at : "", (Py_ssize_t)rooms[0].used,
-                           rooms[1].at ? rooms[1].at : "", (Py_ssize_t)rooms[1].used, (Py_ssize_t)cut->node_count,
+    result = Py_BuildValue("(y#y#nn)", rooms[0].at ? rooms[0].at : "", (Py_ssize_t)rooms[0].length,
+                           rooms[1].at ? rooms[1].at : "", (Py_ssize_t)rooms[1].length, (Py_ssize_t)cut->node_count,
                            (Py_ssize_t)kept);
   } else core_raise(&err);
   free(rooms[0].at);

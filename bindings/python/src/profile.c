@@ -2,7 +2,6 @@
 #include "core.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct profile_object {
   PyObject_HEAD;
@@ -46,34 +45,15 @@ static void profile_dealloc(PyObject *self) {
   core_free_object(self);
 }
 
-typedef struct text {
-  char *at;
-  size_t length, cap;
-} text;
-
-static td_status add_text(void *user, const char *bytes, size_t count) {
-  text *t = user;
-  if (count > t->cap - t->length) {
-    const size_t cap = 2 * (t->cap + count);
-    char *at = realloc(t->at, cap);
-    if (!at) return TD_NO_RESOURCE;
-    t->at = at;
-    t->cap = cap;
-  }
-  memcpy(t->at + t->length, bytes, count);
-  t->length += count;
-  return TD_OK;
-}
-
 static PyObject *profile_write(PyObject *self, PyObject *args) {
   td_profile_view view = {.size = sizeof view};
   unsigned int limit = 0;
   if (!PyArg_ParseTuple(args, "s|zzI", &view.form, &view.group, &view.sort, &limit)) return NULL;
   view.limit = limit;
   if (!core_session_take(profile_of(self)->session)) return NULL;
-  text t = {0};
+  core_bytes t = {0};
   td_error err = {0};
-  const td_status status = td_profile_write(profile_of(self)->profile, &view, add_text, &t, &err);
+  const td_status status = td_profile_write(profile_of(self)->profile, &view, core_add_bytes, &t, &err);
   core_session_give(profile_of(self)->session);
   PyObject *result =
       status == TD_OK ? PyUnicode_DecodeUTF8(t.at ? t.at : "", (Py_ssize_t)t.length, "replace") : core_raise(&err);

@@ -17,27 +17,25 @@ enum {
   PACKED = 2 << 20      /* floats of A that are packed at most: scratch of each worker */
 };
 
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 /* Groups of panels, as wide as a tile takes the fewest loads, or the least of C at a time where k is short. */
 static int64_t groups_of(const kern_tuning *t, int64_t panels, int64_t m, int64_t k) {
-  if (m == 1) return ceil_div(panels, GEMM_THIN_PANELS);
+  if (m == 1) return base_ceil_div(panels, GEMM_THIN_PANELS);
   return gemm_groups(panels, k >= t->deep_k ? base_min_i64(t->product_panels, GEMM_MAX_PANELS) : GEMM_MAX_PANELS);
 }
 
 gemm_grid KERN_NAME(gemm_grid)(const base_call *call, int64_t m, int64_t n, int64_t k) {
   const kern_tuning *t = kern_tuning_of(call);
-  gemm_grid grid = {.panels = ceil_div(n, V_LANES), .tuning = t};
+  gemm_grid grid = {.panels = base_ceil_div(n, V_LANES), .tuning = t};
   grid.groups = groups_of(t, grid.panels, m, k);
-  grid.tiles = ceil_div(m, gemm_tile_rows(t, ceil_div(grid.panels, grid.groups)));
+  grid.tiles = base_ceil_div(m, gemm_tile_rows(t, base_ceil_div(grid.panels, grid.groups)));
   /* A tile costs something without any k, and a weight as much as it takes to read. */
   double flops = 2.0 * (double)m * (double)n * (double)(k + 16) + 8.0 * (double)k * (double)n;
   int64_t most = (int64_t)fmin(flops / TASK_FLOPS + 1, 1 << 20);
   int64_t kc = base_min_i64(k, t->block_k);
-  grid.row_chunks = base_min_i64(grid.tiles, ceil_div(m * kc, t->chunk_floats));
+  grid.row_chunks = base_min_i64(grid.tiles, base_ceil_div(m * kc, t->chunk_floats));
   grid.column_chunks = base_min_i64(grid.groups, most);
   if (grid.row_chunks * grid.column_chunks < TASKS)
-    grid.row_chunks = base_min_i64(grid.tiles, ceil_div(TASKS, grid.column_chunks));
+    grid.row_chunks = base_min_i64(grid.tiles, base_ceil_div(TASKS, grid.column_chunks));
   if (grid.row_chunks * grid.column_chunks > most) {
     grid.column_chunks = base_max_i64(1, base_min_i64(grid.groups, most / grid.row_chunks));
     grid.row_chunks = base_max_i64(1, base_min_i64(grid.row_chunks, most / grid.column_chunks));
@@ -47,10 +45,10 @@ gemm_grid KERN_NAME(gemm_grid)(const base_call *call, int64_t m, int64_t n, int6
 }
 
 bool KERN_NAME(gemm_front_of)(const base_call *call, const gemm_product *g, gemm_grid *grid, gemm_front *front) {
-  const int64_t fitting = ceil_div(g->m * g->k, grid->tuning->chunk_floats);
+  const int64_t fitting = base_ceil_div(g->m * g->k, grid->tuning->chunk_floats);
   grid->row_chunks = base_min_i64(grid->tiles, base_max_i64(grid->row_chunks, fitting));
   grid->rows_first = true;
-  const int64_t rows = ceil_div(grid->tiles, grid->row_chunks) * ceil_div(g->m, grid->tiles);
+  const int64_t rows = base_ceil_div(grid->tiles, grid->row_chunks) * base_ceil_div(g->m, grid->tiles);
   front->chunk = -1;
   front->rows = rows <= INT64_MAX / base_max_i64(front->width, 1)
                     ? base_call_scratch(call, (size_t)(rows * front->width), sizeof *front->rows)
@@ -68,7 +66,7 @@ static int64_t groups_of_worker(const base_call *call, const gemm_grid *grid) {
 bool KERN_NAME(gemm_packed_of)(const base_call *call, gemm_product *g, const gemm_grid *grid, gemm_packed *packed) {
   const int64_t least = grid->tuning->packed_groups, rows = grid->tiles * GEMM_PACKED_ROWS;
   if (!GEMM_PACKS(GEMM_PACKED_PANELS) || !least || groups_of_worker(call, grid) < least ||
-      ceil_div(grid->panels, grid->groups) < GEMM_PACKED_PANELS || g->m == 1 || g->k < grid->tuning->deep_k ||
+      base_ceil_div(grid->panels, grid->groups) < GEMM_PACKED_PANELS || g->m == 1 || g->k < grid->tuning->deep_k ||
       g->k < 1 || rows > PACKED / g->k)
     return true;
   packed->tiles = base_call_scratch(call, (size_t)(rows * g->k), sizeof *packed->tiles);
@@ -81,17 +79,17 @@ bool KERN_NAME(gemm_packed_of)(const base_call *call, gemm_product *g, const gem
 
 /* Blocks of k. */
 static int64_t block_count(const gemm_product *g, const gemm_grid *grid) {
-  return base_max_i64(1, ceil_div(g->k, grid->tuning->block_k));
+  return base_max_i64(1, base_ceil_div(g->k, grid->tuning->block_k));
 }
 
 static int64_t cut(const gemm_product *g, int64_t blocks, int64_t i) {
   const int64_t step = g->narrow ? g->narrow->step : 1;
-  return base_min_i64(g->k, gemm_split(ceil_div(g->k, step), blocks, i) * step);
+  return base_min_i64(g->k, gemm_split(base_ceil_div(g->k, step), blocks, i) * step);
 }
 
 /* Floats from panel to panel of a widened block: at 4 KiB all would lie in one set of L1. */
 static int64_t widened_pitch(const gemm_product *g, const gemm_grid *grid) {
-  const int64_t step = g->narrow->step, steps = ceil_div(ceil_div(g->k, step), block_count(g, grid));
+  const int64_t step = g->narrow->step, steps = base_ceil_div(base_ceil_div(g->k, step), block_count(g, grid));
   return (steps * step + 4) * V_LANES;
 }
 
@@ -100,8 +98,8 @@ bool KERN_NAME(gemm_narrow_of)(const base_call *call, const gemm_product *g, gem
   const int64_t rows =
       WIDENED_ROWS * grid->tuning->chunk_floats / base_max_i64(1, base_min_i64(g->k, grid->tuning->block_k));
   if (grid->column_chunks >= WIDENED_TASKS * base_max_i64(call->workers, 1))
-    grid->row_chunks = base_min_i64(grid->row_chunks, ceil_div(g->m, base_max_i64(rows, 1)));
-  const int64_t panels = ceil_div(grid->panels, grid->groups);
+    grid->row_chunks = base_min_i64(grid->row_chunks, base_ceil_div(g->m, base_max_i64(rows, 1)));
+  const int64_t panels = base_ceil_div(grid->panels, grid->groups);
   g->narrow->block = base_call_scratch(call, (size_t)(panels * widened_pitch(g, grid)), sizeof *g->narrow->block);
   return g->narrow->block != NULL;
 }
@@ -113,7 +111,7 @@ typedef struct gemm_block {
 } gemm_block;
 
 static int64_t tiles_of(const gemm_grid *grid, int64_t rows, int64_t panels) {
-  return ceil_div(rows, gemm_tile_rows(grid->tuning, panels));
+  return base_ceil_div(rows, gemm_tile_rows(grid->tuning, panels));
 }
 
 /* Rows [row0, row1), which are chunk `chunk`, in the tiles of a group that GEMM_PACKS; NULL: they are not packed. */
@@ -138,16 +136,17 @@ static void fetch_group(gemm_tile *t, const gemm_product *g, const gemm_grid *gr
                         int64_t panels) {
   if (g->m == 1 || g->narrow || g->k * g->n <= L1_FLOATS || b->group + 1 == grid->groups) return;
   int64_t highest = gemm_tile_rows(grid->tuning, panels), rows = grid->rows_first ? b->last_row - b->row : g->m;
-  t->ahead_step = ceil_div(panels * V_LANES, ceil_div(rows, highest));
+  t->ahead_step = base_ceil_div(panels * V_LANES, base_ceil_div(rows, highest));
   t->ahead = t->b + panels * t->b_panel + (grid->rows_first ? 0 : b->row / highest) * t->ahead_step * t->k;
 }
 
 /* The same where weights are widened: the tiles share out the lines of the next group's weights as they are stored. */
 static void fetch_narrow(gemm_tile *t, const gemm_narrow *w, const gemm_part *next, int64_t tile, int64_t tiles) {
-  const int64_t lines = ceil_div(t->k, w->line_rows), all = next->panels * lines, first = gemm_split(all, tiles, tile);
+  const int64_t lines = base_ceil_div(t->k, w->line_rows), all = next->panels * lines,
+                first = gemm_split(all, tiles, tile);
   t->ahead = (const float *)(const void *)(w->lines + (next->panel + first / lines) * w->panel_bytes +
                                            (next->k0 / w->line_rows + first % lines) * LINE);
-  t->ahead_step = ceil_div(all * LINE / (int64_t)sizeof(float), tiles * t->k);
+  t->ahead_step = base_ceil_div(all * LINE / (int64_t)sizeof(float), tiles * t->k);
 }
 
 /* Do rows come from afar, one after the other? Then each tile fetches those of the next, which gains more. */

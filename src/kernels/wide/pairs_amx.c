@@ -49,16 +49,14 @@ typedef struct block {
   int64_t sample, plane, y, count;
 } block;
 
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 /* ---- the image of a block ---- */
 
 /* Pixels of one phase of a line of x, which begins at `from`; NULL: it lies beside x. */
 static void round_line(const product *p, const float *from, int64_t phase, uint16_t *to) {
   const kern_conv_axis *a = &p->c.axis[2];
   const int64_t channels = p->c.group_in, stored = p->pixel, before = a->begin - phase;
-  const int64_t first = from ? base_min_i64(base_max_i64(ceil_div(before, a->stride), 0), p->line) : p->line;
-  const int64_t last = base_max_i64(base_min_i64(ceil_div(a->in + before, a->stride), p->line), first);
+  const int64_t first = from ? base_min_i64(base_max_i64(base_ceil_div(before, a->stride), 0), p->line) : p->line;
+  const int64_t last = base_max_i64(base_min_i64(base_ceil_div(a->in + before, a->stride), p->line), first);
   memset(to, 0, (size_t)(first * stored) * sizeof *to);
   memset(to + last * stored, 0, (size_t)((p->line - last) * stored) * sizeof *to);
   if (last == first) return;
@@ -161,11 +159,14 @@ static void finish_rows(const product *p, const block *b, float *sums, int64_t r
   }
 }
 
+/* Rows of each tile that `count` rows make, at least one. */
+static int64_t even_rows(int64_t count) { return base_ceil_div(count, base_ceil_div(count, MOST_ROWS)); }
+
 /* Rows [first, first + count) of the image times some panels: tiles have as many rows each, so that the last one may
  * begin with `done` rows of the one before. */
 static void multiply_rows(const product *p, const block *b, int64_t first, int64_t count, int64_t panel,
                           int64_t panels) {
-  const int64_t tall = amx_even_rows(count), pixel = p->pixel * (int64_t)sizeof *p->image;
+  const int64_t tall = even_rows(count), pixel = p->pixel * (int64_t)sizeof *p->image;
   const int64_t column = panel * V_LANES, columns = base_min_i64(panels * V_LANES, p->c.group_out - column);
   const int64_t block_bytes = p->words * (int64_t)sizeof(uint32_t);
   for (int64_t row = 0, done; row < count; row += tall - done) {
@@ -192,9 +193,9 @@ static void multiply_rows(const product *p, const block *b, int64_t first, int64
 /* Panels [panel, end) of a block whose image is made. Tiles run on from line to line where that makes fewer. */
 static void multiply_block(const product *p, const block *b, int64_t panel, int64_t end) {
   const int64_t width = p->c.axis[2].out, whole = (b->count - 1) * p->line + width;
-  const bool run_on = ceil_div(whole, MOST_ROWS) <= b->count * ceil_div(width, MOST_ROWS);
+  const bool run_on = base_ceil_div(whole, MOST_ROWS) <= b->count * base_ceil_div(width, MOST_ROWS);
   const int64_t spans = run_on ? 1 : b->count, count = run_on ? whole : width;
-  if (p->blocks > 0) amx_begin(amx_even_rows(count), p->words);
+  if (p->blocks > 0) amx_begin(even_rows(count), p->words);
   for (int64_t panels; panel < end; panel += panels) {
     for (panels = AMX_PANELS; panels > end - panel;) panels /= 2;
     for (int64_t i = 0; i < spans; i++) multiply_rows(p, b, i * p->line, count, panel, panels);
@@ -213,24 +214,23 @@ static void merge_lines(kern_conv *c) {
   a[0].in = a[0].out = a[2].in = a[2].out = c->batch = 1;
 }
 
-static bool set_sizes(product *p) {
+static void set_sizes(product *p) {
   kern_conv *c = &p->c;
   merge_lines(c);
   const kern_conv_axis *a = c->axis;
   const int64_t pairs = c->stored / 2, reach[] = {(a[1].kernel - 1) * a[1].dilation, (a[2].kernel - 1) * a[2].dilation};
-  p->blocks = c->taps > 0 ? ceil_div(pairs, AMX_ROWS) : 0;
+  p->blocks = c->taps > 0 ? base_ceil_div(pairs, AMX_ROWS) : 0;
   p->words = p->blocks ? pairs / p->blocks : 0;
-  p->panels = ceil_div(c->group_out, V_LANES);
+  p->panels = base_ceil_div(c->group_out, V_LANES);
   p->pixel = c->stored % SAME_SETS ? c->stored : c->stored + AMX_BYTES / (int64_t)sizeof *p->image;
   p->panel = c->taps * c->stored * V_LANES * (int64_t)sizeof *p->w;
   for (int i = 0; i < 2; i++) p->phase[i] = base_max_i64(base_min_i64(a[1 + i].stride, reach[i] + 1), 1);
   p->line = a[2].out + base_max_i64(reach[1], 0) / a[2].stride;
   const int64_t bytes = p->line * base_max_i64(p->pixel, 1) * (int64_t)sizeof *p->image * p->phase[1];
   const int64_t most = base_min_i64(BLOCK_ROWS / p->line, BLOCK_BYTES / bytes);
-  const int64_t blocks = ceil_div(a[1].out, base_max_i64(most, 1));
-  p->block_lines = ceil_div(a[1].out, blocks);
+  const int64_t blocks = base_ceil_div(a[1].out, base_max_i64(most, 1));
+  p->block_lines = base_ceil_div(a[1].out, blocks);
   p->lines = p->block_lines + base_max_i64(reach[0], 0) / a[1].stride;
-  return true;
 }
 
 static td_status take_room(const base_call *call, product *p) {
@@ -261,8 +261,8 @@ static td_status multiply(const base_call *call, product *p) {
   set_sizes(p);
   TRY(take_room(call, p));
   const kern_conv_axis *a = p->c.axis;
-  const int64_t in_plane = ceil_div(a[1].out, p->block_lines), blocks = p->c.batch * a[0].out * in_plane;
-  const int64_t wides = ceil_div(p->panels, AMX_PANELS), parts = base_min_i64(ceil_div(TASKS, blocks), wides);
+  const int64_t in_plane = base_ceil_div(a[1].out, p->block_lines), blocks = p->c.batch * a[0].out * in_plane;
+  const int64_t wides = base_ceil_div(p->panels, AMX_PANELS), parts = base_min_i64(base_ceil_div(TASKS, blocks), wides);
   const int64_t tasks = blocks * parts;
   int64_t made = -1;
   for (int64_t task = base_call_first(call, tasks); task < tasks; task = base_call_next(call, task, tasks)) {

@@ -13,8 +13,6 @@ enum {
   TASK_WORK = 1 << 19 /* multiply-adds of a task, at least */
 };
 
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 V_TEMPLATE void tile(const i8_tile *t, const int rows, const int panels) {
   vi sum[ROWS * PANELS];
   const byte_x *x = t->x;
@@ -192,7 +190,9 @@ td_status KERN_PART_NAME(i8_finish_of)(const i8_product *p, i8_finish *f) {
 /* ---- tasks ---- */
 
 /* Rows of each tile that `count` rows make. */
-static int64_t even_rows(const i8_tiles *tiles, int64_t count) { return ceil_div(count, ceil_div(count, tiles->rows)); }
+static int64_t even_rows(const i8_tiles *tiles, int64_t count) {
+  return base_ceil_div(count, base_ceil_div(count, tiles->rows));
+}
 
 /* Rows [first, first + count) of a group times its panels [panel, end). Tiles of many rows are all of one size, so that
  * the last one may begin with rows of the one before: `done` of it. */
@@ -227,8 +227,9 @@ static void multiply_rows(const i8_finish *f, const byte_x *x, int64_t x_pitch, 
 }
 
 td_status KERN_PART_NAME(i8_multiply)(const i8_product *p) {
-  const int64_t most = p->tiles ? TILES_CHUNK : CHUNK, chunks = ceil_div(p->m, most), chunk = ceil_div(p->m, chunks);
-  const int64_t panels = p->l.group_panels, quads = ceil_div(panels, PANELS), pitch = p->l.steps * BYTES_DEPTH;
+  const int64_t most = p->tiles ? TILES_CHUNK : CHUNK, chunks = base_ceil_div(p->m, most),
+                chunk = base_ceil_div(p->m, chunks);
+  const int64_t panels = p->l.group_panels, quads = base_ceil_div(panels, PANELS), pitch = p->l.steps * BYTES_DEPTH;
   const int64_t work = chunk * base_max_i64(p->l.k, 1) * V_LANES * PANELS;
   const int64_t wanted = base_min_i64(TASKS / base_min_i64(chunks * p->l.groups, TASKS), panels / PANELS);
   const int64_t parts = base_max_i64(1, base_min_i64(wanted, work * (panels / PANELS) / TASK_WORK));

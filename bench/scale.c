@@ -53,7 +53,7 @@ static void *get(size_t count, size_t bytes) {
 
 static void make_inputs(scale *s, int64_t batch) {
   td_error err;
-  td_value_info info;
+  td_value_info info = {.size = sizeof info};
   for (size_t i = 0; i < td_model_input_count(s->model) && i < MOST_INPUTS; i++) {
     check(td_model_input(s->model, i, &info, &err), &err);
     td_tensor *t = &s->inputs[i];
@@ -104,7 +104,7 @@ static void measure_steps(scale *s, double seconds) {
     s->steps[i].ms = 1e300;
     check(td_session_get_step(s->alone, i, &s->steps[i].step, &err), &err);
   }
-  check(td_session_observe(s->alone, &(td_observer){.user = s, .end = add}, &err), &err);
+  check(td_session_observe(s->alone, &(td_observer){.size = sizeof(td_observer), .user = s, .end = add}, &err), &err);
   s->between_ms = 1e300;
   const uint64_t end = sys_clock_ns() + (uint64_t)(seconds * 1e9);
   do {

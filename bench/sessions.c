@@ -44,7 +44,7 @@ static size_t elements(const td_tensor *t) {
 
 static void make_inputs(const td_model *model, int64_t batch) {
   td_error err;
-  td_value_info info;
+  td_value_info info = {.size = sizeof info};
   input_count = td_model_input_count(model);
   for (size_t i = 0; i < input_count && i < MOST_INPUTS; i++) {
     check(td_model_input(model, i, &info, &err), &err);

@@ -35,7 +35,7 @@ static td_tensor make_input(const td_value_info *info) {
 
 /* Makes and binds input `index`. The session borrows the data until the run is over. */
 static td_status give_input(td_model *model, td_session *session, size_t index, void **data, td_error *err) {
-  td_value_info info;
+  td_value_info info = {.size = sizeof info};
   td_status status = td_model_input(model, index, &info, err);
   if (status != TD_OK) return status;
   td_tensor tensor = make_input(&info);
@@ -46,7 +46,7 @@ static td_status give_input(td_model *model, td_session *session, size_t index, 
 
 /* Prints output `index`, which is borrowed until the next run. */
 static td_status show_output(td_model *model, td_session *session, size_t index, td_error *err) {
-  td_value_info info;
+  td_value_info info = {.size = sizeof info};
   td_tensor tensor;
   td_status status = td_model_output(model, index, &info, err);
   if (status == TD_OK) status = td_session_output(session, index, &tensor, err);

@@ -47,7 +47,7 @@ static long long changed_ns(const char *folder) {
 static void set_input(const td_model *model, td_session *session, const char *text, long size, void *memory) {
   char name[128];
   size_t index;
-  td_value_info info;
+  td_value_info info = {.size = sizeof info};
   const size_t length = strcspn(text, "=");
   snprintf(name, sizeof name, "%.*s", (int)length, text);
   check(td_model_find_input(model, name, &index, &err));

@@ -196,7 +196,7 @@ static td_status bind_inputs(const check_running *c, td_session *session, const 
   for (size_t i = 0; i < side->count; i++) {
     const case_file *file = &side->files[i];
     size_t index = i;
-    td_value_info info;
+    td_value_info info = {.size = sizeof info};
     base_value value;
     if (file->name) TRY(td_model_find_input(c->model, file->name, &index, err));
     TRY(td_model_input(c->model, index, &info, err));
@@ -226,7 +226,7 @@ static td_status compare_outputs(const check_running *c, td_session *session, co
   for (size_t i = 0; i < side->count; i++) {
     const case_file *file = &side->files[i];
     size_t index = i;
-    td_value_info info;
+    td_value_info info = {.size = sizeof info};
     base_value got, expected;
     if (file->name) TRY(find_output(c, file->name, &index, err));
     TRY(td_model_output(c->model, index, &info, err));

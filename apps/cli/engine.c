@@ -120,7 +120,7 @@ static base_value tensor_value(const td_tensor *t) {
 
 td_status cli_fetch(const td_model *model, td_session *session, size_t index, base_arena *arena, base_value *value,
                     td_error *err) {
-  td_value_info info;
+  td_value_info info = {.size = sizeof info};
   td_tensor tensor;
   TRY(td_model_output(model, index, &info, err));
   if (strcmp(info.kind, "tensor") == 0) {

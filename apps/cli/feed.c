@@ -29,7 +29,10 @@ static td_status start(feed_maker *m, td_error *err) {
   feed->given = base_new(arena, bool, feed->count + 1);
   m->shaped = base_new(arena, bool, feed->count + 1);
   if (!feed->infos || !feed->values || !feed->given || !m->shaped) return base_no_memory(err, "inputs");
-  for (size_t i = 0; i < feed->count; i++) TRY(td_model_input(m->model, i, &feed->infos[i], err));
+  for (size_t i = 0; i < feed->count; i++) {
+    feed->infos[i].size = sizeof feed->infos[i];
+    TRY(td_model_input(m->model, i, &feed->infos[i], err));
+  }
   int64_t seed = 0;
   TRY(cli_int(m->args, "seed", 0, INT64_MAX, &seed, err));
   m->seed = (uint64_t)seed;

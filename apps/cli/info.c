@@ -23,7 +23,7 @@ typedef td_status (*describe_value)(const td_model *model, size_t index, td_valu
 static td_status values_json(const td_model *model, size_t count, describe_value describe, json_t *array,
                              td_error *err) {
   for (size_t i = 0; i < count; i++) {
-    td_value_info info;
+    td_value_info info = {.size = sizeof info};
     TRY(describe(model, i, &info, err));
     cli_json_set(array, NULL, cli_info_json(&info));
   }
@@ -87,7 +87,7 @@ static td_status print_kernels(const json_t *names, td_error *err) {
 static td_status print_values(const char *what, const td_model *model, size_t count, describe_value describe,
                               td_error *err) {
   for (size_t i = 0; i < count; i++) {
-    td_value_info info;
+    td_value_info info = {.size = sizeof info};
     char text[512];
     TRY(describe(model, i, &info, err));
     printf("  %-6s %s: %s\n", what, info.name, cli_info_text(&info, text, sizeof text));

@@ -10,7 +10,7 @@ static void print_value(const char *what, const td_value_info *info) {
 }
 
 static td_status print_header(const td_model *model, const char *path, td_error *err) {
-  td_value_info info;
+  td_value_info info = {.size = sizeof info};
   printf("# %s\n", path);
   for (size_t i = 0; i < td_model_input_count(model); i++) {
     TRY(td_model_input(model, i, &info, err));

@@ -27,6 +27,7 @@ static td_status feed_of(minify *m, const td_model *loaded, const minify_model *
   if (!feed->infos || !feed->values || !feed->given) return base_no_memory(err, "inputs");
   for (size_t i = 0; i < count; i++) {
     td_value_info *info = &feed->infos[i];
+    info->size = sizeof *info;
     TRY(td_model_input(loaded, i, info, err));
     info->name = base_arena_text(arena, info->name);
     if (!info->name) return base_no_memory(err, "inputs");

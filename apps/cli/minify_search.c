@@ -111,7 +111,10 @@ static td_status describe(candidates *s, td_minify_graph *graph, td_error *err) 
   td_value_info *of_inputs = base_new(arena, td_value_info, inputs + 1);
   td_value_info *of_values = base_new(arena, td_value_info, (size_t)values->count + 1);
   if (!of_inputs || !of_values) return base_no_memory(err, "inputs");
-  for (size_t i = 0; i < inputs; i++) TRY(td_model_input(s->loaded, i, &of_inputs[i], err));
+  for (size_t i = 0; i < inputs; i++) {
+    of_inputs[i].size = sizeof of_inputs[i];
+    TRY(td_model_input(s->loaded, i, &of_inputs[i], err));
+  }
   for (uint32_t i = 0; i < values->count; i++) {
     const base_tensor *t = &values->at[i].value.tensor;
     if (values->at[i].value.kind != BASE_TENSOR) continue;

@@ -32,7 +32,7 @@ static td_status run_loaded(cli_args *args, td_model *model, char *where, td_err
   if (status == TD_OK) status = cli_watch_steps(args, model, session, where, err);
   if (status == TD_OK) status = td_session_run(session, err);
   for (size_t i = 0; status == TD_OK && i < td_model_output_count(model); i++) {
-    td_value_info info;
+    td_value_info info = {.size = sizeof info};
     base_value value;
     status = td_model_output(model, i, &info, err);
     if (status == TD_OK) status = cli_fetch(model, session, i, args->arena, &value, err);

@@ -63,7 +63,7 @@ static td_status fetch_outputs(run_state *s, td_error *err) {
   s->names = base_new(arena, const char *, s->output_count + 1);
   if (!s->outputs || !s->names) return base_no_memory(err, "outputs");
   for (size_t i = 0; i < s->output_count; i++) {
-    td_value_info info;
+    td_value_info info = {.size = sizeof info};
     TRY(td_model_output(s->model, i, &info, err));
     s->names[i] = info.name;
     TRY(base_error_name(err, cli_fetch(s->model, s->session, i, arena, &s->outputs[i], err), "output %s", info.name));

@@ -62,7 +62,7 @@ static td_status own_inputs(const cli_runner *r, const td_way *way, cli_feed *fe
 static td_status tapped_inputs(const cli_runner *r, const td_way *way, const td_model *model, cli_feed *feed,
                                td_error *err) {
   for (size_t i = r->feed->count; i < feed->count; i++) {
-    td_value_info info;
+    td_value_info info = {.size = sizeof info};
     TRY(td_model_input(model, i, &info, err));
     const td_named_value *given = find(way, way->own_count, way->input_count, info.name);
     if (!given) return base_fail(err, TD_UNSUPPORTED, info.name, -1, "the run has no such result");

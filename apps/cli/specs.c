@@ -70,7 +70,7 @@ static td_status add_input(spec_maker *m, const char *text, td_error *err) {
   base_value value;
   bool is_description = false;
   td_error ignored;
-  td_value_info shape;
+  td_value_info shape = {.size = sizeof shape};
   cli_named_vec found = {0};
   cli_read_how how = {arena, shape_of(m, name, &shape) ? &shape : NULL, cli_value(m->args, "preprocess")};
   td_status status = cli_describe_value(base_str_of(rest), 0, arena, &value, &is_description, &ignored);

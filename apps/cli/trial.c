@@ -21,7 +21,7 @@ static td_status fetch_outputs(cli_args *args, cli_trial *t, td_error *err) {
   t->values = base_new(args->arena, base_value, t->count + 1);
   if (!t->names || !t->values) return base_no_memory(err, "outputs");
   for (size_t i = 0; i < t->count; i++) {
-    td_value_info info;
+    td_value_info info = {.size = sizeof info};
     TRY(td_model_output(t->model, i, &info, err));
     t->names[i] = info.name;
     TRY(cli_fetch(t->model, t->session, i, args->arena, &t->values[i], err));
@@ -51,7 +51,7 @@ td_status cli_watch_steps(cli_args *args, const td_model *model, td_session *ses
     w->steps[i] = cli_chain(args->arena, model, session, i);
     if (!w->steps[i]) return base_no_memory(err, "the names of steps");
   }
-  const td_observer observer = {.user = w, .begin = step_begins};
+  const td_observer observer = {.size = sizeof observer, .user = w, .begin = step_begins};
   return td_session_observe(session, &observer, err);
 }
 

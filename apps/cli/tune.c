@@ -177,7 +177,7 @@ static bool is_wanted(const search *s, const td_tuning *number) {
 static td_status check_names(const cli_args *args, td_error *err) {
   for (uint32_t i = 0; i < args->operand_count; i++) {
     const char *nearest = NULL;
-    td_tuning number;
+    td_tuning number = {.size = sizeof number};
     size_t at = 0;
     for (; td_tuning_at(at, &number) && strcmp(number.name, args->operands[i]) != 0; at++)
       cli_nearer(base_str_of(args->operands[i]), number.name, &nearest);
@@ -208,7 +208,7 @@ static void keep_others(search *s, cli_kept *k) {
 static td_status tune_all(search *s, td_error *err) {
   int64_t turns = TURNS;
   cli_kept k;
-  td_tuning number;
+  td_tuning number = {.size = sizeof number};
   TRY(check_names(s->args, err));
   TRY(cli_int(s->args, "turns", 1, 1000, &turns, err));
   TRY(find_place(&k, err));

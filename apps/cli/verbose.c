@@ -45,7 +45,7 @@ td_status cli_verbose(const cli_args *args, const td_model *model, td_session *s
   td_model_stats stats = {.size = sizeof stats};
   TRY(td_model_get_stats(model, &stats, err));
   for (const char *what; (what = cli_next(args, "verbose", &cursor));) {
-    const td_observer observer = {.user = session, .end = step_ends};
+    const td_observer observer = {.size = sizeof observer, .user = session, .end = step_ends};
     if (strcmp(what, "run") == 0) TRY(td_session_observe(session, &observer, err));
     for (uint32_t i = 0; strcmp(what, "compile") == 0 && i < stats.steps; i++) {
       td_step step = {.size = sizeof step};

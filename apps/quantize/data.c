@@ -38,7 +38,7 @@ td_status quant_list_data(base_arena *arena, const char *path, quant_data *data,
 static td_status set_file(const quant_data *data, const char *path, size_t index, const td_model *model,
                           td_session *session, base_arena *arena, td_error *err) {
   sys_mapping map = {0};
-  td_value_info info;
+  td_value_info info = {.size = sizeof info};
   base_tensor t;
   TRY(td_model_input(model, index, &info, err));
   TRY(sys_file_map(path, &map, err));
@@ -77,7 +77,7 @@ td_status quant_set_sample(const quant_data *data, uint32_t i, const td_model *m
   if (!folder) return set_file(data, path, 0, model, session, arena, err);
   closedir(folder);
   for (size_t k = 0; k < count; k++) {
-    td_value_info info;
+    td_value_info info = {.size = sizeof info};
     TRY(td_model_input(model, k, &info, err));
     char *file = base_arena_format(arena, "%s/%s.npy", path, info.name);
     if (!file) return base_no_memory(err, "a sample");

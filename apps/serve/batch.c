@@ -15,7 +15,7 @@ static td_status clear(const td_model *model, td_session *session, td_error *err
 
 static td_status read_outputs(const td_model *model, td_session *session, td_tensor *outputs, td_error *err) {
   for (size_t i = 0; i < td_model_output_count(model); i++) {
-    td_value_info info;
+    td_value_info info = {.size = sizeof info};
     outputs[i] = (td_tensor){.dtype = TD_INVALID};
     TRY(td_model_output(model, i, &info, err));
     if (strcmp(info.kind, "tensor") == 0) TRY(td_session_output(session, i, &outputs[i], err));
@@ -174,7 +174,7 @@ void serve_compute(serve_job **jobs, uint32_t count, td_session *session) {
 /* Zeros of an input's type and size, where the first size is `rows` if it is open. */
 static td_status make_zeros(const td_model *model, size_t index, int64_t rows, base_arena *arena, td_tensor *t,
                             td_error *err) {
-  td_value_info info;
+  td_value_info info = {.size = sizeof info};
   int64_t count;
   size_t bytes;
   TRY(td_model_input(model, index, &info, err));
@@ -214,7 +214,7 @@ td_status serve_warm(serve_version *v, td_session *session, td_error *err) {
   v->batch_rows = 1;
   if (!best || td_model_state_count(v->model)) return TD_OK; /* what it takes is told by requests */
   for (size_t i = 0; i < td_model_input_count(v->model); i++) {
-    td_value_info info;
+    td_value_info info = {.size = sizeof info};
     TRY(td_model_input(v->model, i, &info, err));
     if (info.rank < 1 || info.dims[0] != -1) return TD_OK;
   }

@@ -114,7 +114,7 @@ static td_status run(serve_worker *w, const given *g, const worker_wait *wait, t
 
 /* Adds an output to the text, and its bytes to `parts`. */
 static td_status add_output(const serve_worker *w, size_t index, base_text *text, base_str *part, td_error *err) {
-  td_value_info info;
+  td_value_info info = {.size = sizeof info};
   td_tensor t;
   int64_t count = 0;
   TRY(td_model_output(w->engine->model, index, &info, err));

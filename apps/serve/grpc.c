@@ -152,7 +152,7 @@ static void put_values(serve_job *job, uint32_t number, bool inputs) {
   const td_model *model = job->version->model;
   const size_t count = !model ? 0 : inputs ? td_model_input_count(model) : td_model_output_count(model);
   for (size_t i = 0; i < count; i++) {
-    td_value_info info;
+    td_value_info info = {.size = sizeof info};
     base_text text = {.allocator = &base_libc_allocator}, shape = {.allocator = &base_libc_allocator};
     if ((inputs ? td_model_input : td_model_output)(model, i, &info, NULL) != TD_OK) continue;
     const char *type = serve_datatype(info.dtype);
@@ -377,7 +377,7 @@ static td_status read_request(serve_job *job, td_error *err) {
 }
 
 static td_status put_output(serve_job *job, const td_tensor *outputs, size_t index, td_error *err) {
-  td_value_info info;
+  td_value_info info = {.size = sizeof info};
   const td_tensor *t = &outputs[index];
   base_text text = {.allocator = &base_libc_allocator}, shape = {.allocator = &base_libc_allocator};
   int64_t count;

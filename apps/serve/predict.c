@@ -15,7 +15,7 @@ enum { TOP = 5 };
 
 td_status serve_read_picture(serve_job *job, size_t index, base_str file, const char *preset, td_tensor *t,
                              td_error *err) {
-  td_value_info info;
+  td_value_info info = {.size = sizeof info};
   fmt_image image;
   base_tensor pixels;
   TRY(td_model_input(job->version->model, index, &info, err));

@@ -153,7 +153,7 @@ static void describe_values(serve_job *job, const char *what, bool inputs) {
   const size_t count = !model ? 0 : inputs ? td_model_input_count(model) : td_model_output_count(model);
   base_text_print(&job->reply, ",\"%s\":[", what);
   for (size_t i = 0; i < count; i++) {
-    td_value_info info;
+    td_value_info info = {.size = sizeof info};
     if ((inputs ? td_model_input : td_model_output)(model, i, &info, NULL) != TD_OK) continue;
     const char *type = serve_datatype(info.dtype);
     base_text_print(&job->reply, "%s{\"name\":", i ? "," : "");

@@ -84,7 +84,7 @@ static td_status join_pictures(serve_job *job, size_t index, const char *name, c
 
 td_status serve_give_strings(serve_job *job, size_t index, const td_tensor *strings, const char *preset,
                              td_error *err) {
-  td_value_info info;
+  td_value_info info = {.size = sizeof info};
   int64_t count;
   const serve_handler *handler = job->version->handler;
   TRY(td_model_input(job->version->model, index, &info, err));

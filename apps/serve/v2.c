@@ -198,7 +198,7 @@ static bool wants_binary(const fmt_json *root, const fmt_json *output) {
 }
 
 static td_status print_output(serve_job *job, const td_tensor *outputs, size_t index, bool binary, td_error *err) {
-  td_value_info info;
+  td_value_info info = {.size = sizeof info};
   const td_tensor t = outputs[index];
   int64_t count;
   size_t bytes;
@@ -263,7 +263,7 @@ static td_status print_outputs(serve_job *job, const td_tensor *outputs, size_t 
 
 /* The whole body is the one input that the model has: its open size follows from the bytes. All outputs are bytes. */
 static td_status read_bytes(serve_job *job, td_error *err) {
-  td_value_info info;
+  td_value_info info = {.size = sizeof info};
   int64_t rest = 1, *open = NULL;
   size_t each;
   if (td_model_input_count(job->version->model) != 1) return bad(err, NULL, "bytes alone are for models of one input");

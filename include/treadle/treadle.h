@@ -15,8 +15,12 @@
  *     td_session_output(session, 0, &out, &err);
  *
  * ABI rules. Handles are opaque. Options are structs that begin with their own size: zero the struct, set `size` to
- * sizeof, then the fields you want; a newer library reads fields that an older caller does not have as zero.
- * Enumerators never change value. Functions and trailing fields are added, never removed, within one TD_VERSION_MAJOR.
+ * sizeof, then the fields you want; a newer library reads fields that an older caller does not have as zero, an older
+ * one refuses a struct in which a field that it does not know is set (TD_UNSUPPORTED). Structs that the library fills
+ * begin with their size, too: no more than that is written. Arrays of structs that may grow have a stride in the
+ * options. Complete, never to grow, are td_error, td_tensor, td_named_tensor, td_string, td_allocator, td_work,
+ * td_limits and the rows of td_roofline. Enumerators never change value. Functions and trailing fields are added, never
+ * removed, within one TD_VERSION_MAJOR.
  *
  * Every function returns a td_status; results come through trailing pointers, and `err` (may be NULL) is filled on
  * failure only. No function aborts, prints, or reads the environment. */
@@ -117,6 +121,7 @@ typedef struct td_tensor {
 
 /* A value of a graph input or output: -1 stands for a dimension that is not fixed. */
 typedef struct td_value_info {
+  size_t size;      /* sizeof(td_value_info), set by the caller */
   const char *name; /* owned by the model */
   const char *kind; /* "tensor", "list", "optional" */
   td_dtype dtype;
@@ -211,17 +216,19 @@ typedef struct td_load_options {
   const char *precision;  /* of constant weights of matrix products: "bf16", "f16": stored in that type, and widened in
                              cache; "int8": for weights of 4 and 8 bits, quantise the other operand block by block;
                              "f32" or NULL: as the model has them. All else is f32: docs/quantization.md */
+  size_t input_stride;    /* bytes from one of `inputs` to the next, sizeof(td_input_spec); 0: that of version 0.1 */
 } td_load_options;
 
 /* A number of td_load_options.tuning. Texts are owned by the library. */
 typedef struct td_tuning {
+  size_t size; /* sizeof(td_tuning), set by the caller */
   const char *name;
   const char *what;       /* a phrase that describes it */
   const char *candidates; /* the valid values, separated by blanks */
   int64_t value;          /* the known value for this CPU, or the default */
   uint32_t threads;       /* number of threads to measure it with: 2 if it decides when a second thread pays, else 1 */
 } td_tuning;
-/* Parameter `index`; 0: index is out of range. */
+/* Parameter `index`; 0: index is out of range, or no size is set. */
 TD_API int32_t td_tuning_at(size_t index, td_tuning *tuning);
 
 /* Maps and compiles the model at `path`, or `builtin:NAME`. Weights stay in the mapping. The file must not change while
@@ -315,6 +322,7 @@ typedef struct td_cut {
   int64_t size_from, size_to;    /* if size_from is not 0: dimensions of this size, of inputs and constants, are cut to
                                     the smaller size_to */
   td_dtype dtype_from, dtype_to; /* if not 0: inputs, constants and attributes change from this type to that */
+  size_t input_stride;           /* bytes from one of `inputs` to the next; 0: sizeof(td_value_info) of version 0.1 */
 } td_cut;
 
 /* Writes the graph of stage "imported" or "passes" as text that td_model_load reads ("tdir"; a description is in
@@ -452,6 +460,7 @@ TD_API td_status td_session_get_stats(const td_session *session, td_session_stat
  * of threads that run parts concurrently: the times of a run add up. After a failure some `end` may be missing.
  * Each function may be NULL. */
 typedef struct td_observer {
+  size_t size; /* sizeof(td_observer) */
   void *user;
   void (*begin)(void *user, uint32_t step);
   void (*end)(void *user, uint32_t step, uint64_t ns);

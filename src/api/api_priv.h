@@ -87,8 +87,11 @@ td_status api_fill_request(const td_model *model, const struct td_run_options *o
 td_status api_check_runs_here(const td_model *model, td_error *err);
 run_pool *api_pool(const td_pool *pool); /* NULL: NULL */
 
-/* Reads an options struct (NULL: none) whose caller may know fewer or more fields. One without its size is refused. */
+/* Reads an options struct (NULL: none) whose caller may know fewer or more fields. One without its size is refused, and
+ * one in which a field is set that is not known here. */
 td_status api_read_options(void *to, size_t to_size, const void *from, td_error *err);
+/* The same of element `index` of an array; stride 0: to_size. */
+td_status api_read_item(void *to, size_t to_size, const void *array, size_t stride, size_t index, td_error *err);
 /* Writes a stats struct of the caller's size. */
 td_status api_write_stats(void *to, const void *from, size_t from_size, td_error *err);
 /* How the model's graph is compiled. */

@@ -39,12 +39,23 @@ static td_status save_rewritten(const td_model *model, const char *weights, td_w
   return status;
 }
 
+/* The types of inputs as this library has them. */
+static td_status read_inputs(td_cut *cut, base_arena *arena, td_error *err) {
+  td_value_info *inputs = base_new(arena, td_value_info, cut->input_count + 1);
+  if (!inputs) return base_no_memory(err, "the types of inputs");
+  for (size_t i = 0; i < cut->input_count; i++)
+    TRY(api_read_item(&inputs[i], sizeof *inputs, cut->inputs, cut->input_stride, i, err));
+  cut->inputs = inputs;
+  return TD_OK;
+}
+
 static td_status save_imported(const td_model *model, td_cut *cut, const char *weights, td_write_fn text,
                                td_write_fn bytes, void *user, td_error *err) {
   ir_graph *graph = NULL;
   base_arena *arena = base_arena_new(&model->allocator);
   td_status status = arena ? TD_OK : base_no_memory(err, "the text of a graph");
   if (status == TD_OK) status = api_import((td_model *)(uintptr_t)model, &graph, err);
+  if (status == TD_OK && cut) status = read_inputs(cut, arena, err);
   if (status == TD_OK && cut) status = debug_cut(graph, cut, err);
   if (status == TD_OK) status = write_graph(graph, weights, arena, text, bytes, user, err);
   ir_graph_free(graph);
@@ -67,6 +78,8 @@ td_status td_model_save_graph(const td_model *model, const char *stage, td_cut *
   td_cut own = {0};
   td_error unused, *problem = err ? err : &unused;
   if (cut) TRY(api_read_options(&own, sizeof own, cut, problem));
+  if (own.input_stride && own.input_stride < sizeof(size_t))
+    return base_fail(problem, TD_BAD_ARGUMENT, NULL, -1, "td_cut.input_stride is sizeof(td_value_info), or 0");
   if (imported) {
     const td_status status = save_imported(model, cut ? &own : NULL, weights, text, bytes, user, problem);
     if (cut) cut->node_count = own.node_count;

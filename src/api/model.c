@@ -11,13 +11,28 @@
 
 const char *td_version(void) { return VERSION_TEXT(TD_VERSION_MAJOR, TD_VERSION_MINOR, TD_VERSION_PATCH); }
 
-td_status api_read_options(void *to, size_t to_size, const void *from, td_error *err) {
-  if (!from) return TD_OK;
-  size_t given = *(const size_t *)from;
-  if (given < sizeof(size_t))
+/* Of a struct of `given` bytes the first `to_size`; what stands behind them must be zero. */
+static td_status read_struct(void *to, size_t to_size, const void *from, size_t given, td_error *err) {
+  enum { LARGEST = 1 << 16 }; /* no struct comes near: the field was not set */
+  if (given < sizeof(size_t) || given > LARGEST)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "set the field size of the options struct first");
+  for (size_t i = to_size; i < given; i++)
+    if (((const unsigned char *)from)[i])
+      return base_fail(err, TD_UNSUPPORTED, NULL, -1,
+                       "a field behind the first %zu bytes of the options struct, which are those that libtreadle %s "
+                       "knows, is set: use the library that the program was built for, or leave the field zero",
+                       to_size, td_version());
   memcpy(to, from, given < to_size ? given : to_size);
   return TD_OK;
+}
+
+td_status api_read_options(void *to, size_t to_size, const void *from, td_error *err) {
+  return from ? read_struct(to, to_size, from, *(const size_t *)from, err) : TD_OK;
+}
+
+td_status api_read_item(void *to, size_t to_size, const void *array, size_t stride, size_t index, td_error *err) {
+  if (!stride) stride = to_size;
+  return read_struct(to, to_size, (const char *)array + index * stride, stride, err);
 }
 
 td_status api_write_stats(void *to, const void *from, size_t from_size, td_error *err) {
@@ -147,7 +162,7 @@ static td_status keep_inputs(td_model *m, const td_load_options *options, td_err
   if (!specs) return base_no_memory(err, "inputs");
   for (size_t i = 0; i < count; i++) {
     td_input_spec *s = &specs[i];
-    *s = options->inputs[i];
+    TRY(api_read_item(s, sizeof *s, options->inputs, options->input_stride, i, err));
     if (s->rank > TD_MAX_RANK) return base_fail(err, TD_BAD_ARGUMENT, s->name, -1, "an input has too many dimensions");
     const char **texts[TD_MAX_RANK + 2] = {&s->name, &s->path};
     for (int32_t k = 0; k < TD_MAX_RANK; k++) texts[k + 2] = k < s->rank ? &s->symbols[k] : NULL;
@@ -218,9 +233,9 @@ int32_t td_tuning_at(size_t index, td_tuning *tuning) {
   sys_cpu_read(&machine);
   const kern_tuning here = tuning_of(&machine);
   const kern_tuning_row *row = &rows[index];
-  *tuning = (td_tuning){.name = row->name, .what = row->what, .candidates = row->candidates, .threads = row->threads};
-  memcpy(&tuning->value, (const char *)&here + row->at, sizeof tuning->value);
-  return 1;
+  td_tuning own = {.name = row->name, .what = row->what, .candidates = row->candidates, .threads = row->threads};
+  memcpy(&own.value, (const char *)&here + row->at, sizeof own.value);
+  return api_write_stats(tuning, &own, sizeof own, NULL) == TD_OK;
 }
 
 static td_status new_model(const td_load_options *options, td_model **model, td_error *err) {
@@ -587,18 +602,19 @@ size_t td_model_input_count(const td_model *model) { return model ? model->plan-
 size_t td_model_output_count(const td_model *model) { return model ? model->plan->outputs.count : 0; }
 size_t td_model_state_count(const td_model *model) { return model ? model->plan->states.count : 0; }
 
-static void describe(const td_model *model, const plan_port *port, td_value_info *info) {
+static td_status describe(const td_model *model, const plan_port *port, td_value_info *info, td_error *err) {
   const plan_exe *plan = model->plan;
-  *info = (td_value_info){.name = plan_name(plan, port->name),
-                          .kind = plan_port_kind_name(port),
-                          .dtype = port->dtype,
-                          .rank = port->rank,
-                          .has_default = port->fallback != PLAN_NONE,
-                          .is_complex = (int32_t)port->is_complex};
+  td_value_info own = {.name = plan_name(plan, port->name),
+                       .kind = plan_port_kind_name(port),
+                       .dtype = port->dtype,
+                       .rank = port->rank,
+                       .has_default = port->fallback != PLAN_NONE,
+                       .is_complex = (int32_t)port->is_complex};
   for (int32_t i = 0; i < port->rank; i++) {
-    info->dims[i] = base_dim_known(port->dims[i]) ? port->dims[i] : -1;
-    info->symbols[i] = base_dim_symbol_name(&plan->dims, port->dims[i]);
+    own.dims[i] = base_dim_known(port->dims[i]) ? port->dims[i] : -1;
+    own.symbols[i] = base_dim_symbol_name(&plan->dims, port->dims[i]);
   }
+  return api_write_stats(info, &own, sizeof own, err);
 }
 
 static td_status out_of_range(size_t index, size_t count, const char *what, td_error *err) {
@@ -609,24 +625,21 @@ td_status td_model_input(const td_model *model, size_t index, td_value_info *inf
   if (!model || !info)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_input needs a model and a place for the answer");
   if (index >= model->plan->inputs.count) return out_of_range(index, model->plan->inputs.count, "input", err);
-  describe(model, &model->plan->inputs.at[index], info);
-  return TD_OK;
+  return describe(model, &model->plan->inputs.at[index], info, err);
 }
 
 td_status td_model_output(const td_model *model, size_t index, td_value_info *info, td_error *err) {
   if (!model || !info)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_output needs a model and a place for the answer");
   if (index >= model->plan->outputs.count) return out_of_range(index, model->plan->outputs.count, "output", err);
-  describe(model, &model->plan->outputs.at[index], info);
-  return TD_OK;
+  return describe(model, &model->plan->outputs.at[index], info, err);
 }
 
 td_status td_model_state(const td_model *model, size_t index, td_value_info *info, td_error *err) {
   if (!model || !info)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_state needs a model and a place for the answer");
   if (index >= model->plan->states.count) return out_of_range(index, model->plan->states.count, "state", err);
-  describe(model, &model->plan->states.at[index].port, info);
-  return TD_OK;
+  return describe(model, &model->plan->states.at[index].port, info, err);
 }
 
 /* `ports`: of a table whose rows begin with one and take `each` bytes. */

@@ -4,7 +4,9 @@
 
 td_status td_session_observe(td_session *session, const td_observer *observer, td_error *err) {
   if (!session) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_observe needs a session");
-  run_observe(session->run, observer);
+  td_observer own = {0};
+  TRY(api_read_options(&own, sizeof own, observer, err));
+  run_observe(session->run, observer ? &own : NULL);
   return TD_OK;
 }
 

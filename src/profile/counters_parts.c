@@ -81,7 +81,7 @@ static void forget(parts *s) {
 
 static td_status run_group(parts *s, td_error *err) {
   const prof_counting *p = s->p;
-  const td_observer observer = {.user = s, .enter = part_begins, .part = part_ends};
+  const td_observer observer = {.size = sizeof observer, .user = s, .enter = part_begins, .part = part_ends};
   td_status status = TD_OK;
   forget(s);
   p->observe(p->user, &observer);

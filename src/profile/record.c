@@ -77,7 +77,8 @@ static void run_ends(void *user, uint64_t begin_ns, uint64_t end_ns) {
 }
 
 td_observer prof_observer(prof_recorder *recorder) {
-  return (td_observer){.user = recorder, .end = step_ends, .part = part_ends, .run = run_ends};
+  return (td_observer){
+      .size = sizeof(td_observer), .user = recorder, .end = step_ends, .part = part_ends, .run = run_ends};
 }
 
 /* ---- memory ---- */

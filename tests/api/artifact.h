@@ -57,7 +57,7 @@ static inline size_t element_bytes(td_dtype dtype) {
 /* Something for every input; false: of a kind that is not made here. */
 static inline bool feed(const td_model *model, td_session *session, void **memory) {
   for (size_t i = 0; i < td_model_input_count(model); i++) {
-    td_value_info info;
+    td_value_info info = {.size = sizeof info};
     assert_int_equal(td_model_input(model, i, &info, &err), TD_OK);
     if (info.has_default) continue;
     td_tensor t = {.dtype = info.dtype, .rank = info.rank};

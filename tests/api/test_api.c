@@ -70,7 +70,7 @@ static void check_rows(td_session *session, int64_t count) {
 
 static void describes(void **state) {
   fixture *f = *state;
-  td_value_info info;
+  td_value_info info = {.size = sizeof info};
   td_error err;
   size_t index;
   assert_int_equal(td_model_input_count(f->model), 1);
@@ -212,7 +212,7 @@ static void refuses_null(void **state) {
   td_error e;
   td_model *model = NULL;
   td_session *session = NULL;
-  td_value_info info;
+  td_value_info info = {.size = sizeof info};
   td_tensor t = {0};
   size_t n;
   char *text;
@@ -322,7 +322,7 @@ static void lists_and_optionals(void **state) {
   td_model *model;
   td_session *session;
   td_tensor out;
-  td_value_info info;
+  td_value_info info = {.size = sizeof info};
   int64_t trips = 3;
   uint8_t go = 1;
   float zero = 0;
@@ -448,8 +448,10 @@ static void observers_hear_of_every_step(void **state) {
   heard h = {.open = 0};
   assert_int_equal(td_model_get_stats(f->model, &stats, &err), TD_OK);
   assert_true(stats.steps >= 2 && stats.steps <= 16);
-  assert_int_equal(td_session_observe(f->session, &(td_observer){.user = &h, .begin = begins, .end = ends}, &err),
-                   TD_OK);
+  assert_int_equal(
+      td_session_observe(f->session,
+                         &(td_observer){.size = sizeof(td_observer), .user = &h, .begin = begins, .end = ends}, &err),
+      TD_OK);
   assert_int_equal(td_session_set_input(f->session, 0, &x, &err), TD_OK);
   for (int run = 0; run < 3; run++) assert_int_equal(td_session_run(f->session, &err), TD_OK);
   assert_int_equal(td_session_observe(f->session, NULL, &err), TD_OK);

@@ -131,7 +131,7 @@ static void start(bench *b, uint32_t threads) {
 }
 
 static void watch(bench *b) {
-  const td_observer observer = {.user = b, .begin = hear};
+  const td_observer observer = {.size = sizeof observer, .user = b, .begin = hear};
   assert_int_equal(td_session_observe(b->session, &observer, &err), TD_OK);
 }
 

@@ -42,7 +42,7 @@ static void make_input(td_tensor *t, const td_value_info *info) {
 
 static void open_model(fixture *f, const char *name) {
   td_error err;
-  td_value_info info;
+  td_value_info info = {.size = sizeof info};
   *f = (fixture){0};
   check(td_model_load(name, NULL, &f->model, &err), &err);
   assert_true(td_model_input_count(f->model) <= MOST_INPUTS);

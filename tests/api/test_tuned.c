@@ -24,7 +24,7 @@ static void no_number_changes_a_bit(void **state) {
   (void)state;
   for (size_t l = 0; l < LAYERS; l++) {
     const uint64_t expected = answer_tuned(layers[l], NULL);
-    td_tuning number;
+    td_tuning number = {.size = sizeof number};
     for (size_t i = 0; td_tuning_at(i, &number); i++)
       for (const char *at = number.candidates; *at; at += strspn(at, " ")) {
         const int length = (int)strcspn(at, " ");

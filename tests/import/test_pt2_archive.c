@@ -20,7 +20,7 @@ static void every_container(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof containers / sizeof *containers; i++) {
     program p = {0};
-    td_value_info info;
+    td_value_info info = {.size = sizeof info};
     if (td_model_load(containers[i], NULL, &p.model, &p.err) != TD_OK) fail_msg("%s: %s", containers[i], p.err.text);
     assert_int_equal(td_session_new(p.model, NULL, &p.session, &p.err), TD_OK);
     assert_int_equal(td_model_input(p.model, 0, &info, &p.err), TD_OK);

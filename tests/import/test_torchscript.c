@@ -484,7 +484,7 @@ static void hostile_programs(void **state) {
 static void tells_complex(td_model *model, int32_t is_complex) {
   char path[] = "/tmp/treadle-pairs-XXXXXX.tdl", *text;
   td_load_options options = {.size = sizeof options};
-  td_value_info info;
+  td_value_info info = {.size = sizeof info};
   td_error err = {0};
   assert_int_equal(td_model_print(model, "passes", "text", &text, &err), TD_OK);
   assert_true(!strstr(text, "complex") == !is_complex);

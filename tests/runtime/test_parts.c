@@ -401,7 +401,7 @@ static void observers_hear_every_thread(void **state) {
   open_apart(&r, chain, "native");
   assert_int_equal(run_pool_new(2, 50, &base_libc_allocator, &pool, &r.err), TD_OK);
   run_session *session = open_session(&r, pool, CACHE);
-  const td_observer observer = {.user = heard, .part = hears_part, .run = hears_run};
+  const td_observer observer = {.size = sizeof observer, .user = heard, .part = hears_part, .run = hears_run};
   run_observe(session, &observer);
   for (int run = 0; run < 100 && !heard[1]; run++) run_on(&r, session, 8);
   assert_true(heard[0] > 0 && heard[1] > 0 && heard[2] > 0);
@@ -422,7 +422,8 @@ static void observers_hear_once(void **state) {
     open_apart(&r, chain, "native");
     assert_int_equal(run_pool_new(threads, 50, &base_libc_allocator, &pool, &r.err), TD_OK);
     run_session *session = open_session(&r, pool, CACHE);
-    const td_observer observer = {.user = counts, .begin = begins, .end = ends, .part = counts_own};
+    const td_observer observer = {
+        .size = sizeof observer, .user = counts, .begin = begins, .end = ends, .part = counts_own};
     run_observe(session, &observer);
     const uint64_t start = sys_clock_ns();
     run_on(&r, session, 8);

@@ -18,7 +18,7 @@ int main(int count, char **words) {
   td_error err;
   td_model *model;
   td_session *session;
-  td_value_info info;
+  td_value_info info = {.size = sizeof info};
   td_load_defaults(&options, &defaults);
   if (count < 2 || td_model_load(words[1], &options, &model, &err) != TD_OK) return 1;
   if (td_session_new(model, &one, &session, &err) != TD_OK || td_model_input(model, 0, &info, &err) != TD_OK) return 2;

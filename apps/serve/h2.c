@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_STREAMS = 128, WINDOW = 1 << 20, FIELD_BYTES = 16384, GRPC_HEAD = 5, MOST_FIELDS = 12 };
+enum { MOST_STREAMS = 128, WINDOW = 1 << 20, FIELD_BYTES = 16384, GRPC_HEAD = 5, MOST_FIELDS = 16 };
 
 typedef struct stream {
   serve_job job;
@@ -158,6 +158,11 @@ static void submit_rest(stream *s, const nghttp2_data_provider *reply) {
   if (job->status == 503) fields[count++] = field("retry-after", "1");
   if (job->status == 401) fields[count++] = field("www-authenticate", "Bearer");
   if (job->allow) fields[count++] = field("allow", job->allow);
+  if (job->policy) {
+    fields[count++] = field("content-security-policy", job->policy);
+    fields[count++] = field("x-content-type-options", "nosniff");
+    fields[count++] = field("referrer-policy", "no-referrer");
+  }
   if (job->reply_json) {
     snprintf(s->texts[2], sizeof s->texts[2], "%zu", job->reply_json);
     fields[count++] = field("inference-header-content-length", s->texts[2]);

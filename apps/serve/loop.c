@@ -149,6 +149,9 @@ static void write_head(connection *c) {
   if (job->reply_json) add_field(c, "Inference-Header-Content-Length: %zu\r\n", job->reply_json);
   if (job->allow) add_field(c, "Allow: %.200s\r\n", job->allow);
   if (job->status == 401) add_field(c, "WWW-Authenticate: Bearer\r\n");
+  if (job->policy)
+    add_field(c, "Content-Security-Policy: %s\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n",
+              job->policy);
   if (job->status == 503 || job->status == 429) add_field(c, "Retry-After: 1\r\n");
   for (int i = 0; i < SERVE_CORS; i++)
     if (o->cors[i]) add_field(c, "%s: %s\r\n", serve_cors_fields[i], o->cors[i]);

@@ -284,7 +284,9 @@ static bool predict(serve_job *job, char **parts) {
 static bool describe_api(serve_job *job, char **parts);
 static bool describe_model_api(serve_job *job, char **parts);
 
-enum { TORCH = 1, OPEN = 2, API = 4 }; /* errors as TorchServe's; needs no token; needs --enable-model-api */
+/* Errors as TorchServe's; needs no token; needs --enable-model-api; needs the key for inference, at whatever address.
+ */
+enum { TORCH = 1, OPEN = 2, API = 4, INFERS = 8 };
 
 static const struct route {
   const char *methods, *pattern;
@@ -324,6 +326,12 @@ static const struct route {
     {"DELETE", "/models/{}", SERVE_MANAGE, TORCH | API, serve_unregister, "remove a model"},
     {"DELETE", "/models/{}/{}", SERVE_MANAGE, TORCH | API, serve_unregister, "remove a model"},
     {"GET, HEAD", "/token", SERVE_MANAGE, TORCH | OPEN, renew_key, "a new key"},
+    {"GET, HEAD", "/", SERVE_MANAGE, TORCH | OPEN, serve_page, "the page about the server"},
+    {"GET, HEAD", "/page/metrics", SERVE_MANAGE, TORCH, metrics, "figures as Prometheus' text, for the page"},
+    {"GET, HEAD", "/page/models/{}/{}", SERVE_MANAGE, TORCH, describe, "inputs and outputs of a version, for the page"},
+    {"POST", "/page/predictions/{}/{}", SERVE_MANAGE, TORCH | INFERS, predict,
+     "inference by the handler, for the page"},
+    {"POST", "/page/infer/{}/{}", SERVE_MANAGE, TORCH | INFERS, infer, "inference by tensors, for the page"},
     {"OPTIONS", "/", SERVE_INFER | SERVE_MANAGE | SERVE_METRICS, TORCH | OPEN, describe_api, "this description"},
     {"GET, HEAD, OPTIONS", "/api-description", SERVE_INFER | SERVE_MANAGE | SERVE_METRICS, TORCH | OPEN, describe_api,
      "this description"},
@@ -473,7 +481,7 @@ bool serve_may_change(serve_job *job) {
 static bool admitted(serve_job *job, const struct route *route) {
   const serve_server *server = job->server;
   const uint32_t role = route->role & SERVE_INFER ? SERVE_INFER : route->role;
-  if (!(route->flags & OPEN) && !serve_allowed(server, job, role)) {
+  if (!(route->flags & OPEN) && !serve_allowed(server, job, route->flags & INFERS ? SERVE_INFER : role)) {
     serve_refuse_as(job, job->is_torch ? 400 : 401, "InvalidKeyException",
                     "Token Authorization failed. Token either incorrect, expired, or not provided correctly");
     return false;

@@ -93,6 +93,7 @@ struct serve_job {
   int32_t status;            /* of the reply, and its body */
   const char *type;          /* Content-Type */
   const char *allow;         /* with 405, and of OPTIONS: the methods that the path has */
+  const char *policy;        /* of a page: what browsers let it do (Content-Security-Policy); NULL: it is none */
   size_t reply_json;         /* bytes of JSON in front of binary tensors; 0: none are there */
   base_text reply;
 };
@@ -368,6 +369,9 @@ bool serve_set_traffic(serve_job *job, char **parts);
 bool serve_repository(serve_job *job, char **parts);
 bool serve_repository_load(serve_job *job, char **parts);
 bool serve_repository_unload(serve_job *job, char **parts);
+
+/* page.c: the page at the management address. */
+bool serve_page(serve_job *job, char **parts);
 
 /* v2.c, predict.c, text.c: KServe's inference, TorchServe's image_classifier and text_classifier. */
 extern const serve_protocol serve_v2, serve_prediction, serve_text;

@@ -1,5 +1,5 @@
 /* TorchServe's command line, configuration and management routes: models are registered, scaled, replaced and deleted
- * while others are asked; tokens; batches; what is refused. */
+ * while others are asked; the page; tokens; batches; what is refused. */
 #include "serve/archive.h"
 
 #include <sys/stat.h>
@@ -163,6 +163,41 @@ static void pages(void **state) {
   assert_int_equal(ask_as(t, "Host: a\r\nOrigin: http://evil.example\r\n", "GET", "/ping"), 200); /* probes */
   assert_int_equal(ask_as(t, "Host: evil.example\r\n", "DELETE", "/models/first"), 421);
   expect(t, MANAGEMENT, "GET", "/models/first", "", 200, "first");
+}
+
+/* How often it stands in the reply. */
+static int count_of(const torch *t, const char *text) {
+  int count = 0;
+  for (const char *at = t->f.reply; (at = strstr(at, text)); at++) count++;
+  return count;
+}
+
+/* The page at the management address runs its own script alone, fetches nothing from elsewhere, and reaches inference
+ * by routes of that address, which are closed to other pages as its other routes are. */
+static void own_page(void **state) {
+  torch *t = *state;
+  static const char *const outside[] = {"src=", "@import", "url(", "href=\"http", "<iframe", "innerHTML", "eval("};
+  static const char *const heads[] = {"Content-Type: text/html; charset=utf-8\r\n",
+                                      "Content-Security-Policy: default-src 'none'; script-src 'sha256-",
+                                      "; frame-ancestors 'none'; require-trusted-types-for 'script'\r\n",
+                                      "X-Content-Type-Options: nosniff\r\n", "Referrer-Policy: no-referrer\r\n"};
+  expect(t, MANAGEMENT, "GET", "/", "", 200, "<title>Treadle server</title>");
+  for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) assert_int_equal(count_of(t, outside[i]), 0);
+  for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) assert_int_equal(count_of(t, heads[i]), 1);
+  assert_int_equal(count_of(t, "<script"), 1); /* the one of which the policy has the hash */
+  assert_int_equal(count_of(t, "<style"), 1);
+  assert_int_equal(count_of(t, "</html>"), 1);
+  expect(t, MANAGEMENT, "GET", "/models", "", 200, "first");
+  assert_int_equal(count_of(t, "Content-Security-Policy"), 0);
+  expect(t, INFERENCE, "GET", "/", "", 405, "OPTIONS"); /* it is for the address that may know what there is */
+  expect(t, INFERENCE, "POST", "/page/infer/first/1", ROW, 404, "no such route");
+  expect(t, MANAGEMENT, "GET", "/page/metrics", "", 200, "# TYPE treadle_queue_depth gauge");
+  expect(t, MANAGEMENT, "GET", "/page/models/first/1", "", 200, "\"shape\":[-1,2]");
+  expect(t, MANAGEMENT, "POST", "/page/infer/first/1", ROW, 200, "[9.0,16.0]");
+  expect(t, MANAGEMENT, "POST", "/page/predictions/first/1", "", 400, "picture");
+  assert_int_equal(ask_as(t, "Host: evil.example\r\n", "GET", "/page/metrics"), 421);
+  assert_int_equal(ask_as(t, "Host: evil.example\r\n", "POST", "/page/infer/first/1"), 421);
+  assert_int_equal(ask_as(t, "Host: localhost\r\nOrigin: http://evil.example\r\n", "POST", "/page/infer/first/1"), 403);
 }
 
 /* What there is, as TorchServe's clients and browsers ask. */
@@ -340,12 +375,20 @@ static void read_keys(torch *t) {
   assert_int_equal(strlen(t->keys[0]), 32);
 }
 
-static int ask_with_key(torch *t, int port, const char *path, const char *key) {
+static int send_with_key(torch *t, int port, const char *method, const char *path, const char *key) {
   char text[1024];
   t->f.port = t->ports[port];
   snprintf(text, sizeof text, "%s %s HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\nContent-Length: 0\r\n\r\n",
-           port == INFERENCE ? "POST" : "GET", path, key);
+           method, path, key);
   return ask(&t->f, text, strlen(text));
+}
+
+static int post_with_key(torch *t, int port, const char *path, const char *key) {
+  return send_with_key(t, port, "POST", path, key);
+}
+
+static int ask_with_key(torch *t, int port, const char *path, const char *key) {
+  return send_with_key(t, port, port == INFERENCE ? "POST" : "GET", path, key);
 }
 
 static void tokens(void **state) {
@@ -365,6 +408,12 @@ static void tokens(void **state) {
   assert_int_equal(ask_with_key(t, MANAGEMENT, "/models", t->keys[0]), 200);
   assert_int_equal(ask_with_key(t, MANAGEMENT, "/models", t->keys[1]), 400);
   assert_int_equal(ask_with_key(t, INFERENCE, "/v2/models/first/infer", t->keys[1]), 400); /* the request is empty */
+  expect(t, MANAGEMENT, "GET", "/", "", 200, "</html>");                                   /* the page asks for them */
+  expect(t, MANAGEMENT, "POST", "/page/infer/first/1", ROW, 400, "InvalidKeyException");
+  assert_int_equal(ask_with_key(t, MANAGEMENT, "/page/metrics", t->keys[0]), 200);
+  assert_int_equal(ask_with_key(t, MANAGEMENT, "/page/metrics", t->keys[1]), 400);
+  assert_int_equal(post_with_key(t, MANAGEMENT, "/page/predictions/none/1", t->keys[0]), 400);
+  assert_int_equal(post_with_key(t, MANAGEMENT, "/page/predictions/none/1", t->keys[1]), 404); /* it got in */
   t->keys[1][31] = t->keys[1][31] == '0' ? '1' : '0';
   assert_int_equal(ask_with_key(t, INFERENCE, "/v2/models/first/infer", t->keys[1]), 401);
   expect(t, MANAGEMENT, "GET", "/token?type=inference", "", 400, "InvalidKeyException");
@@ -414,10 +463,12 @@ static void background(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(addresses),  cmocka_unit_test(lifecycle),      cmocka_unit_test(register_later),
-      cmocka_unit_test(repository), cmocka_unit_test(pages),          cmocka_unit_test(options),
-      cmocka_unit_test(traffic),    cmocka_unit_test(batches),        cmocka_unit_test(replaced_under_load),
-      cmocka_unit_test(tokens),     cmocka_unit_test(configurations), cmocka_unit_test(background)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(addresses),      cmocka_unit_test(lifecycle),
+                                     cmocka_unit_test(register_later), cmocka_unit_test(repository),
+                                     cmocka_unit_test(pages),          cmocka_unit_test(own_page),
+                                     cmocka_unit_test(options),        cmocka_unit_test(traffic),
+                                     cmocka_unit_test(batches),        cmocka_unit_test(replaced_under_load),
+                                     cmocka_unit_test(tokens),         cmocka_unit_test(configurations),
+                                     cmocka_unit_test(background)};
   return cmocka_run_group_tests(tests, open_torch, close_torch);
 }

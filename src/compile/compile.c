@@ -3,6 +3,7 @@
  *     graph ──passes (the last ones fuse)──▶ graph ──compile_generate──▶ code ──lower_graph──▶ plan
  */
 #include "compile/compile_priv.h"
+#include "kernels/speed.h"
 #include "passes/passes.h"
 #include "sys/sys.h"
 
@@ -83,11 +84,12 @@ static void share_tasks(uint32_t count, void (*task)(void *arg, uint32_t i), voi
   for (uint32_t i = 0; i < helpers; i++) sys_thread_join(&threads[i]);
 }
 
-static fuse_setting fusing(const compile_setting *setting, fuse_log *log) {
+static fuse_setting fusing(const compile_setting *setting, const base_speed *speed, fuse_log *log) {
   return (fuse_setting){.isa = setting->isa,
                         .compiled = compile_makes_code(setting),
                         .alone = setting->alone,
                         .front_least = setting->front_least,
+                        .speed = speed,
                         .log = log};
 }
 
@@ -108,13 +110,15 @@ static td_status run_passes(ir_graph *graph, const compile_setting *setting, fus
   const compile_backend *backend = setting->backend;
   if (!backend->passes) return TD_OK;
   uint32_t unwanted[PASSES_MAX];
+  const base_speed speed = kern_speed(setting->tuning);
   const passes_setting passes = {.disabled = setting->disabled,
                                  .kernels = backend->kernels,
                                  .loops = backend->fuses,
                                  .math = setting->math,
                                  .precision = setting->precision,
                                  .isa = setting->isa,
-                                 .fuse = fusing(setting, log),
+                                 .speed = &speed,
+                                 .fuse = fusing(setting, &speed, log),
                                  .share = share_tasks,
                                  .seen = setting->seen,
                                  .seen_user = setting->seen_user,
@@ -128,7 +132,10 @@ static td_status run_passes(ir_graph *graph, const compile_setting *setting, fus
 void compile_finish(plan_exe *plan, const compile_setting *setting) {
   kern_tuning *kept = setting->tuning ? base_new(plan->arena, kern_tuning, 1) : NULL;
   if (kept) *kept = *setting->tuning;
-  plan->tuning = kept; /* without memory for it a plan is as good but for speed */
+  base_speed *speed = base_new(plan->arena, base_speed, 1);
+  if (speed) *speed = kern_speed(setting->tuning);
+  plan->tuning = kept; /* without memory for these a plan is as good but for speed */
+  if (speed) plan->speed = speed;
   uint32_t count;
   const kern_level *levels = kern_levels(&count);
   for (uint32_t i = count; i-- > 0;)
@@ -144,7 +151,8 @@ td_status compile_explain_loops(ir_graph *graph, const compile_setting *setting,
   fuse_log log = {.text = text, .arena = base_arena_new(allocator)};
   if (!log.arena) return base_no_memory(err, "fused loops");
   td_status status = run_passes(graph, setting, why ? &log : NULL, NULL, err);
-  const fuse_setting fuse = fusing(setting, why ? &log : NULL);
+  const base_speed speed = kern_speed(setting->tuning);
+  const fuse_setting fuse = fusing(setting, &speed, why ? &log : NULL);
   if (status == TD_OK) status = fuse_print(graph, &fuse, text, err);
   base_arena_free(log.arena);
   return status;

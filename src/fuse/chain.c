@@ -14,11 +14,6 @@
 #include "kernels/conv.h"
 #include "kernels/fused.h"
 
-/* Elements of a sample of what is made in front of a product. Measured on a core with 1 MiB of L2 and a share in 32 MiB
- * of L3: fewer are found in L3 as fast as they are made anew into L2; from there on it pays 3 %, from 4 times as many
- * on a third. */
-enum { FRONT_LEAST = 1 << 20 };
-
 typedef struct chaining {
   ir_graph *graph;
   const fuse_setting *setting;
@@ -120,6 +115,13 @@ static bool has_few_weights(const ir_type *x, const base_attrs *a) {
   return channels < FEW_CHANNELS || fuse_elements(1, &x->dims[x->rank - 1]) * (double)channels <= KERN_CONV_FEW_WEIGHTS;
 }
 
+/* Elements of a sample of what is made in front of a product: fewer are found in a shared cache as fast as they are
+ * made anew into the core's own. */
+static double least_in_front(const fuse_setting *setting) {
+  if (setting->front_least) return (double)setting->front_least;
+  return base_speed_or_default(setting->speed)->shared_bytes / (double)sizeof(float);
+}
+
 const char *fuse_why_no_front(const ir_graph *graph, const fuse_setting *setting, base_arena *scratch,
                               const ir_node_def *product) {
   const ir_type *x = ir_type_of(graph, product->in[0]);
@@ -137,8 +139,8 @@ const char *fuse_why_no_front(const ir_graph *graph, const fuse_setting *setting
     return "overlapping windows of the product after it would recompute it";
   if (kernel->family == KERN_LINEAR && base_attr_int(product->attrs, KERN_LINEAR_STRASSEN))
     return "the product after it sums over rows";
-  const int64_t least = setting->front_least ? setting->front_least : FRONT_LEAST;
-  if (fuse_elements(x->rank - (x->rank > 2), x->dims + (x->rank > 2)) < (double)least) /* batches run in parts */
+  if (fuse_elements(x->rank - (x->rank > 2), x->dims + (x->rank > 2)) <
+      least_in_front(setting)) /* batches run in parts */
     return "its result is small enough to stay in cache for the product after it";
   return NULL;
 }

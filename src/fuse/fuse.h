@@ -1,6 +1,7 @@
 /* fuse.h -- fused loops: which nodes run as one, and which loops run inside a product. Both are rows of passes.def. */
 #ifndef FUSE_FUSE_H
 #define FUSE_FUSE_H
+#include "base/speed.h"
 #include "ir/ir.h"
 #include "kernels/kernels.h"
 
@@ -13,11 +14,12 @@ typedef struct fuse_log {
 } fuse_log;
 
 typedef struct fuse_setting {
-  uint32_t isa;        /* BASE_ISA_* that kernels may use */
-  bool compiled;       /* loops become machine code; else they are interpreted */
-  const char *alone;   /* as compile_setting.alone */
-  int64_t front_least; /* as compile_setting.front_least */
-  fuse_log *log;       /* may be NULL */
+  uint32_t isa;            /* BASE_ISA_* that kernels may use */
+  bool compiled;           /* loops become machine code; else they are interpreted */
+  const char *alone;       /* as compile_setting.alone */
+  int64_t front_least;     /* as compile_setting.front_least */
+  const base_speed *speed; /* of this machine; NULL: nothing is known of it */
+  fuse_log *log;           /* may be NULL */
 } fuse_setting;
 
 /* Fuses nodes that can run as one loop. Adds the number of loops to *changes. */

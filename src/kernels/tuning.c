@@ -1,6 +1,8 @@
 /* tuning.c -- the numbers of tuning.def by CPU. */
 #include "kernels/tuning.h"
 
+#include "base/speed.h"
+
 #include <string.h>
 
 static const kern_tuning defaults = {

@@ -2,7 +2,6 @@
  * of the fork, and what they give that of the waits. Where futures go through lists or regions, that is done of all
  * tasks of the graph or of none, and all that was a future is what it would have given. Requires: a verified graph.
  * Keeps: every value, and which error ends the run. Breaks: nothing. */
-#include "base/work.h"
 #include "ir/cost.h"
 #include "passes/passes_priv.h"
 
@@ -10,6 +9,7 @@
 
 typedef struct state {
   ir_graph *graph;
+  const base_speed *speed;
   base_arena *scratch;
   bool *strayed; /* per value: a future that something else than a wait uses, or what a wait gives that is used whole */
   bool *awaited; /* per value: a future that is waited for in the block of its fork */
@@ -33,14 +33,14 @@ static bool plain_ns(state *s, const ir_node_def *node, double *ns) {
   for (uint32_t i = 0; i < node->in_count; i++) in[i] = node->in[i].id ? &ir_value_of(g, node->in[i])->info : NULL;
   for (uint32_t i = 0; i < node->out_count; i++) out[i] = ir_value_of(g, node->out[i])->info;
   if (!ir_cost(node->op, node->attrs, in, node->in_count, out, node->out_count, &work)) return false;
-  *ns += base_work_ns(work.flops, work.bytes);
+  *ns += base_work_ns(s->speed, work.flops, work.bytes);
   return true;
 }
 
 static double turns_of(const ir_graph *g, const ir_node_def *loop) {
   const ir_info *trips = loop->in[0].id ? &ir_value_of(g, loop->in[0])->info : NULL;
   const bool known = trips && trips->ints && base_dim_known(trips->ints[0]);
-  return known ? (double)trips->ints[0] : BASE_TURNS;
+  return known ? (double)trips->ints[0] : BASE_ITERATIONS;
 }
 
 /* False: sizes are not known. */
@@ -49,7 +49,7 @@ static bool add_block_ns(state *s, ir_block block, double *ns) {
   for (uint32_t i = 0; i < def->nodes.count; i++) {
     const ir_node_def *node = ir_node_of(s->graph, def->nodes.at[i]);
     double inside = 0;
-    *ns += BASE_STEP_NS;
+    *ns += s->speed->step_ns;
     for (uint32_t b = 0; b < node->block_count; b++)
       if (!add_block_ns(s, node->blocks[b], &inside)) return false;
     *ns += is_region(node, IR_REGION_LOOP) ? turns_of(s->graph, node) * inside : inside;
@@ -60,7 +60,7 @@ static bool add_block_ns(state *s, ir_block block, double *ns) {
 
 static bool is_small(state *s, const ir_node_def *fork) {
   double ns = 0;
-  return add_block_ns(s, fork->blocks[0], &ns) && ns < BASE_LEAST_TASK_NS;
+  return add_block_ns(s, fork->blocks[0], &ns) && ns < s->speed->task_ns;
 }
 
 /* May what stands in the block end the run? Then only in front of a wait that would do so, too. */
@@ -243,7 +243,10 @@ td_status passes_forks(ir_graph *graph, const passes_setting *setting, uint32_t 
   (void)setting;
   for (uint32_t n = 1; n < graph->nodes.count; n++) any |= is_region(&graph->nodes.at[n], IR_REGION_FORK);
   if (!any) return TD_OK;
-  state s = {.graph = graph, .changes = changes, .scratch = base_arena_new(base_arena_allocator(graph->arena))};
+  state s = {.graph = graph,
+             .speed = base_speed_or_default(setting->speed),
+             .changes = changes,
+             .scratch = base_arena_new(base_arena_allocator(graph->arena))};
   s.strayed = s.scratch ? base_new(s.scratch, bool, graph->values.count) : NULL;
   s.awaited = s.scratch ? base_new(s.scratch, bool, graph->values.count) : NULL;
   s.dissolve = s.scratch ? base_new(s.scratch, bool, graph->nodes.count) : NULL;

@@ -18,6 +18,7 @@ typedef struct passes_setting {
   kern_precision precision; /* of constant weights of products */
   kern_math math;           /* which algorithms may round otherwise than a plain sum */
   uint32_t isa;             /* BASE_ISA_* that kernels may use */
+  const base_speed *speed;  /* of this machine; NULL: nothing is known of it */
   fuse_setting fuse;        /* of the passes that make loops */
   /* Calls task(arg, i) for every i < count, on several threads at once; NULL: they are called in turn. */
   void (*share)(uint32_t count, void (*task)(void *arg, uint32_t i), void *arg);

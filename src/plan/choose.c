@@ -8,9 +8,6 @@
 
 enum { MOST_OPTIONS = 12 }; /* the whole batch, and that halved again and again */
 
-/* Bytes that have left the cache; weights, which arrive while the last ones are computed with; a call. */
-static const double far_ns = 1 / 12.0, weight_ns = 1 / 40.0, call_ns = 300;
-
 static double calls_for(int64_t samples, int64_t part) { return (double)((samples - 1) / part + 1); }
 
 /* The share of a working set that is gone when it is needed again. */
@@ -19,17 +16,17 @@ static double lost(double bytes, double cache) {
   return over < 0 ? 0 : over < 1 ? over : 1;
 }
 
-static double step_ns(const plan_load *l, int64_t samples, int64_t part, double cache) {
+static double step_ns(const base_speed *speed, const plan_load *l, int64_t samples, int64_t part, double cache) {
   if (l->inner + l->outer == 0) return 0;
-  return (double)samples * l->inner * far_ns * lost((double)part * (l->inner + l->outer), cache) +
-         calls_for(samples, part) * (l->shared * weight_ns + call_ns);
+  return (double)samples * l->inner / speed->memory_per_ns * lost((double)part * (l->inner + l->outer), cache) +
+         calls_for(samples, part) * (l->shared / speed->weights_per_ns + speed->step_ns);
 }
 
 /* Of running the step, but not the one before (or the other way round), in such parts: what is passed is written, and
  * lies beside what is read, as a whole. */
-static double change_ns(const plan_load *l, int64_t samples, int64_t part, double cache) {
+static double change_ns(const base_speed *speed, const plan_load *l, int64_t samples, int64_t part, double cache) {
   const double bytes = (double)samples * l->passed;
-  return part == samples ? 0 : bytes * far_ns * lost(2 * bytes, cache);
+  return part == samples ? 0 : bytes / speed->memory_per_ns * lost(2 * bytes, cache);
 }
 
 /* Whole first; no part twice. */
@@ -42,8 +39,8 @@ static uint32_t list_options(int64_t samples, int64_t *options) {
   return count;
 }
 
-bool plan_choose_parts(base_arena *arena, const plan_load *loads, uint32_t count, int64_t samples, double cache,
-                       int64_t *part) {
+bool plan_choose_parts(base_arena *arena, const base_speed *speed, const plan_load *loads, uint32_t count,
+                       int64_t samples, double cache, int64_t *part) {
   int64_t options[MOST_OPTIONS];
   double best[MOST_OPTIONS] = {0};
   const uint32_t choices = list_options(samples, options);
@@ -53,16 +50,16 @@ bool plan_choose_parts(base_arena *arena, const plan_load *loads, uint32_t count
   for (uint32_t i = 0; i < count; i++) {
     uint32_t from = 0; /* the option that it is cheapest to leave here */
     for (uint32_t o = 1; o < choices; o++)
-      if (best[o] + change_ns(&loads[i], samples, options[o], cache) <
-          best[from] + change_ns(&loads[i], samples, options[from], cache))
+      if (best[o] + change_ns(speed, &loads[i], samples, options[o], cache) <
+          best[from] + change_ns(speed, &loads[i], samples, options[from], cache))
         from = o;
-    const double leave = best[from] + change_ns(&loads[i], samples, options[from], cache);
+    const double leave = best[from] + change_ns(speed, &loads[i], samples, options[from], cache);
     least = 0;
     for (uint32_t o = 0; o < choices; o++) {
-      const double change = leave + change_ns(&loads[i], samples, options[o], cache);
+      const double change = leave + change_ns(speed, &loads[i], samples, options[o], cache);
       came_from[i * MOST_OPTIONS + o] = (uint8_t)(best[o] <= change ? o : from);
       if (change < best[o]) best[o] = change;
-      best[o] += step_ns(&loads[i], samples, options[o], cache);
+      best[o] += step_ns(speed, &loads[i], samples, options[o], cache);
       if (best[o] < best[least]) least = o;
     }
   }

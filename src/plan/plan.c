@@ -14,6 +14,7 @@ plan_exe *plan_new(const td_allocator *allocator) {
   }
   plan->arena = arena;
   plan->label = "";
+  plan->speed = &base_speed_default;
   return plan;
 }
 

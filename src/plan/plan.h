@@ -10,6 +10,7 @@
 #ifndef PLAN_PLAN_H
 #define PLAN_PLAN_H
 #include "base/base.h"
+#include "base/speed.h"
 
 #include <stdatomic.h>
 
@@ -273,6 +274,7 @@ typedef struct plan_exe {
   plan_unread *unread;                  /* NULL: its constants are no part of a file */
   plan_tier *tier;                      /* NULL: all of its code is there from the beginning */
   const struct kern_tuning *tuning;     /* of its kernels' calls, in the arena; NULL: their defaults */
+  const base_speed *speed;              /* of this machine, in the arena or static */
   BASE_VEC(struct plan_exe *) variants; /* of the general plan, whose own they are: for particular sizes */
   const char *label;                    /* of a variant, for people: "batch=8 seq=128"; else "" */
 } plan_exe;
@@ -406,8 +408,8 @@ typedef struct plan_load {
 } plan_load;
 /* How many of `samples` each of `count` steps had best take at a time, where a cache keeps `cache` bytes: *part of
  * each, `samples` for all at once. False: out of memory (scratch from `arena`). */
-bool plan_choose_parts(base_arena *arena, const plan_load *loads, uint32_t count, int64_t samples, double cache,
-                       int64_t *part);
+bool plan_choose_parts(base_arena *arena, const base_speed *speed, const plan_load *loads, uint32_t count,
+                       int64_t samples, double cache, int64_t *part);
 /* How many of `samples` each of `threads` threads should take through all steps on its own; shares are even. 0: it does
  * not pay: the threads should share each step. */
 int64_t plan_choose_share(const plan_load *loads, uint32_t count, int64_t samples, uint32_t threads);

@@ -209,7 +209,7 @@ uint32_t run_most_threads(const run_session *s);
 /* ---- worth of threads (worth.c) ---- */
 
 /* About how long the call takes on one thread. */
-double run_estimate_ns(const plan_link *function, const base_call *call);
+double run_estimate_ns(const base_speed *speed, const plan_link *function, const base_call *call);
 /* On how many threads is the step worth running, under the active binding and after what ran before? The results are
  * the same on any number. */
 uint16_t run_threads_for(const run_frame *f, uint32_t number);

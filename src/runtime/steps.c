@@ -1,6 +1,5 @@
 /* steps.c -- the executor: walks the line of steps. Every call was prepared when the session was made; here are only
  * the order, the sizes that running tells, and control flow. */
-#include "base/work.h"
 #include "runtime/runtime_priv.h"
 #include "sys/probe.h"
 

@@ -9,7 +9,6 @@
  * thread has begun is waited for, the waiting thread may run others, but only such that no future goes into: these wait
  * for nothing but what they fork themselves, and so for nothing that is halted below them on the same thread. */
 #include "base/team.h"
-#include "base/work.h"
 #include "runtime/crew_priv.h"
 #include "runtime/runtime_priv.h"
 
@@ -234,14 +233,15 @@ static void run_here(run_frame *f, run_task *task) {
 
 /* About how long the steps [first, end) take on one thread: where sizes are open, or turns, a guess. */
 static double steps_ns(const run_session *s, uint32_t first, uint32_t end) {
+  const base_speed *speed = s->plan->speed;
   double ns = 0;
   for (uint32_t i = first; i < end;) {
     const plan_step *step = &s->plan->steps.at[i];
     const run_step *prepared = &s->main.steps[i];
-    if (step->kind == PLAN_LOOP) ns += BASE_TURNS * steps_ns(s, i + 1, step->next);
-    ns += BASE_STEP_NS;
+    if (step->kind == PLAN_LOOP) ns += BASE_ITERATIONS * steps_ns(s, i + 1, step->next);
+    ns += speed->step_ns;
     if (step->kind == PLAN_CALL && !prepared->varies && !prepared->defines)
-      ns += run_estimate_ns(&s->plan->links.at[step->function], &prepared->call);
+      ns += run_estimate_ns(speed, &s->plan->links.at[step->function], &prepared->call);
     i = step->kind == PLAN_LOOP ? step->next : i + 1;
   }
   return ns;
@@ -250,7 +250,7 @@ static double steps_ns(const run_session *s, uint32_t first, uint32_t end) {
 void run_weigh_tasks(run_session *s) {
   for (uint32_t i = 0; s->crew && i < s->plan->steps.count; i++)
     if (s->plan->steps.at[i].kind == PLAN_FORK)
-      s->worth[i] = s->force_tasks || steps_ns(s, i + 1, s->plan->steps.at[i].next) >= BASE_LEAST_TASK_NS;
+      s->worth[i] = s->force_tasks || steps_ns(s, i + 1, s->plan->steps.at[i].next) >= s->plan->speed->task_ns;
 }
 
 /* ---- steps ---- */

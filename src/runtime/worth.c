@@ -4,24 +4,18 @@
  * reads its own: a step with little work per byte loses more by that than a second thread gains. What matters is which
  * thread last wrote the operands: steps of little work stay on the caller's thread if it wrote them, and run on several
  * threads if those did. */
-#include "base/work.h"
-#include "kernels/tuning.h"
 #include "runtime/runtime_priv.h"
 
-enum {
-  NEAR_BYTES = 1 << 19, /* of a value that may lie in one core's caches */
-  FEW = 2048            /* elements of all operands: even a product of these takes less than a hand-over pays for */
-};
-static const double flops_per_ns = 60;
-static const double near_per_ns = 20;     /* bytes from one's own caches */
+/* Elements of all operands: even a product of these takes less than a hand-over pays for. */
+enum { FEW = 2048 };
 static const double there_and_back = 1.5; /* what is spread is fetched at the end, by one thread or by several */
 static const double astray = 0.25;        /* the part of what threads have written that others of them read */
 
-double run_estimate_ns(const plan_link *function, const base_call *call) {
+double run_estimate_ns(const base_speed *speed, const plan_link *function, const base_call *call) {
   double flops, bytes;
   if (!function->work) return 0;
   function->work(call, &flops, &bytes);
-  return base_work_ns(flops, bytes);
+  return base_work_ns(speed, flops, bytes);
 }
 
 /* Bytes of a step's operands by who has made them. */
@@ -36,7 +30,7 @@ static origins find_origins(const run_frame *f, const plan_step *step) {
     if (slot == PLAN_NONE || f->values[slot].kind != BASE_TENSOR) continue;
     const uint32_t root = f->plan->slots.at[slot].root;
     const double bytes = (double)base_tensor_bytes(&f->values[slot].tensor);
-    if (f->plan->slots.at[root].place == PLAN_CONST || bytes > NEAR_BYTES) continue;
+    if (f->plan->slots.at[root].place == PLAN_CONST || bytes > f->plan->speed->own_bytes) continue;
     if (f->session->active->spread[root]) from.threads += bytes;
     else from.caller += bytes;
   }
@@ -58,19 +52,18 @@ static int64_t count_elements(const run_frame *f, const plan_step *step, int64_t
 static uint16_t choose(const run_frame *f, const plan_step *step, const base_call *call) {
   const plan_link *function = &f->plan->links.at[step->function];
   const double most = run_most_threads(f->session);
-  const kern_tuning *t = kern_tuning_of(call);
+  const base_speed *speed = f->plan->speed;
   double flops, bytes;
   if (most < 2 || !function->parallel || !function->work || count_elements(f, step, FEW) < FEW) return 1;
   function->work(call, &flops, &bytes);
-  const double computing = flops / flops_per_ns, moving = bytes / near_per_ns;
-  const double alone_ns = computing > moving ? computing : moving, worth = alone_ns / (double)t->thread_ns;
+  const double computing = flops / speed->flops_per_ns, moving = bytes / speed->near_per_ns;
+  const double alone_ns = computing > moving ? computing : moving, worth = alone_ns / speed->thread_ns;
   if (worth < 2) return 1;
   const double threads = worth < most ? (double)(uint16_t)worth : most, others = 1 - 1 / threads;
   const origins from = find_origins(f, step);
   const double fetched = there_and_back * from.caller + astray * from.threads;
-  const double far_per_ns = (double)t->far_per_ns, hand_over_ns = (double)t->hand_over_ns;
-  const double shared_ns = alone_ns / threads + hand_over_ns + others * fetched / far_per_ns;
-  return shared_ns < alone_ns + (1 - 1 / most) * from.threads / far_per_ns ? (uint16_t)threads : 1;
+  const double shared_ns = alone_ns / threads + speed->hand_over_ns + others * fetched / speed->far_per_ns;
+  return shared_ns < alone_ns + (1 - 1 / most) * from.threads / speed->far_per_ns ? (uint16_t)threads : 1;
 }
 
 uint16_t run_threads_for(const run_frame *f, uint32_t number) {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "kernels/pack.h"
+#include "kernels/speed.h"
 #include "kernels/tuning.h"
 
 static void texts_set_numbers(void **state) {
@@ -37,6 +38,20 @@ static void every_number_is_one_of_its_candidates(void **state) {
       snprintf(text, sizeof text, "%s=%lld", rows[i].name, (long long)value);
       if (kern_tuning_set(&t, text, &err) != TD_OK) fail_msg("%s", err.text);
     }
+}
+
+/* What the table says of a CPU is what the model of speed has. */
+static void speeds_follow(void **state) {
+  (void)state;
+  kern_tuning t = kern_tuning_for("", 0, 0);
+  const base_speed unknown = kern_speed(NULL), first = kern_speed(&t);
+  td_error err;
+  assert_memory_equal(&unknown, &base_speed_default, sizeof unknown);
+  assert_memory_equal(&first, &base_speed_default, sizeof first);
+  assert_int_equal(kern_tuning_set(&t, "far_per_ns=24,hand_over_ns=2000,thread_ns=16000", &err), TD_OK);
+  const base_speed other = kern_speed(&t);
+  assert_true(other.far_per_ns == 24 && other.hand_over_ns == 2000 && other.thread_ns == 16000);
+  assert_true(other.near_per_ns == base_speed_default.near_per_ns);
 }
 
 /* A product of several blocks of k, groups and chunks, under every candidate of every number. */
@@ -88,6 +103,6 @@ static void no_number_changes_a_bit(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(texts_set_numbers),
                                      cmocka_unit_test(every_number_is_one_of_its_candidates),
-                                     cmocka_unit_test(no_number_changes_a_bit)};
+                                     cmocka_unit_test(speeds_follow), cmocka_unit_test(no_number_changes_a_bit)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

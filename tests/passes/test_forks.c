@@ -111,11 +111,35 @@ static void what_stays(void **state) {
               "output \"y\" %4\n");
 }
 
+/* A machine whose steps take a millisecond had better hand even a small task over. */
+static void machines_differ(void **state) {
+  (void)state;
+  base_speed slow = base_speed_default;
+  slow.step_ns = 1e6;
+  const base_speed *const speeds[] = {NULL, &base_speed_default, &slow};
+  for (size_t i = 0; i < sizeof speeds / sizeof *speeds; i++) {
+    const passes_setting setting = {.speed = speeds[i]};
+    base_arena *arena = base_arena_new(&base_libc_allocator);
+    ir_graph *graph = parse_graph(arena,
+                                  "input %0 \"x\": f32[4]\n" ONE_TASK("f32[4]", "aten::exp", "f32[4]")
+                                  "%3 = prim::wait(%1): f32[4]\n"
+                                  "output \"y\" %3\n",
+                                  &base_libc_allocator);
+    uint32_t changes = 0;
+    td_error err;
+    assert_int_equal(find_pass("forks")->run(graph, &setting, &changes, &err), TD_OK);
+    assert_int_equal(changes > 0, speeds[i] != &slow);
+    ir_graph_free(graph);
+    base_arena_free(arena);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(small_ones_go),
       cmocka_unit_test(small_ones_go_from_lists),
       cmocka_unit_test(what_stays),
+      cmocka_unit_test(machines_differ),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

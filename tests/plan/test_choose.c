@@ -14,7 +14,7 @@ enum { STEPS = 4, MIB = 1 << 20 };
 
 static void choose(const plan_load *loads, uint32_t count, int64_t samples, int64_t *part) {
   base_arena *arena = base_arena_new(&base_libc_allocator);
-  assert_true(plan_choose_parts(arena, loads, count, samples, 8 * MIB, part));
+  assert_true(plan_choose_parts(arena, &base_speed_default, loads, count, samples, 8 * MIB, part));
   base_arena_free(arena);
 }
 
@@ -83,6 +83,26 @@ static void changes_must_pay(void **state) {
   expect_all(part, STEPS, 1);
 }
 
+/* Where memory is as fast as the cache nothing is gained by parts. */
+static void machines_differ(void **state) {
+  (void)state;
+  const struct {
+    double memory_per_ns;
+    int64_t part;
+  } rows[] = {{base_speed_default.memory_per_ns, 4}, {1e9, 8}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    base_speed speed = base_speed_default;
+    plan_load loads[STEPS];
+    int64_t part[STEPS];
+    base_arena *arena = base_arena_new(&base_libc_allocator);
+    speed.memory_per_ns = rows[i].memory_per_ns;
+    chain(loads, STEPS, MIB, 1000);
+    assert_true(plan_choose_parts(arena, &speed, loads, STEPS, 8, 8 * MIB, part));
+    expect_all(part, STEPS, rows[i].part);
+    base_arena_free(arena);
+  }
+}
+
 /* Shares are even, large as long as they are few, and none where threads had better work together: on a few samples,
  * small ones, or large weights. */
 static void shares_that_pay(void **state) {
@@ -109,7 +129,7 @@ static td_status choose_within(const td_allocator *allocator, void *user) {
   base_arena *arena = base_arena_new(allocator);
   plan_load one = {.inner = MIB};
   int64_t part;
-  const bool done = arena && plan_choose_parts(arena, &one, 1, 8, 8 * MIB, &part);
+  const bool done = arena && plan_choose_parts(arena, &base_speed_default, &one, 1, 8, 8 * MIB, &part);
   base_arena_free(arena);
   return done ? TD_OK : TD_NO_RESOURCE;
 }
@@ -124,6 +144,7 @@ int main(void) {
                                      cmocka_unit_test(as_many_as_fit),
                                      cmocka_unit_test(steps_differ),
                                      cmocka_unit_test(changes_must_pay),
+                                     cmocka_unit_test(machines_differ),
                                      cmocka_unit_test(shares_that_pay),
                                      cmocka_unit_test(lack_of_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -204,7 +204,7 @@ static void steps_are_weighed_by_what_they_read(void **state) {
   assert_int_equal(r.plan->steps.count, COUNT);
   for (size_t cache = 32 * 1024; cache <= 1 << 20; cache *= 2) {
     int64_t expected[COUNT];
-    assert_true(plan_choose_parts(r.arena, loads, COUNT, WIDE_SAMPLES, (double)cache, expected));
+    assert_true(plan_choose_parts(r.arena, &base_speed_default, loads, COUNT, WIDE_SAMPLES, (double)cache, expected));
     run_session *session = open_session(&r, NULL, cache);
     const int64_t dims[] = {WIDE_SAMPLES, ROWS, WIDE};
     base_tensor t = base_tensor_of(NULL, TD_F32, 3, dims);

@@ -6,9 +6,8 @@ const base_speed base_speed_default = {.flops_per_ns = 60,
                                        .far_per_ns = BASE_FAR_PER_NS,
                                        .memory_per_ns = 12,
                                        .weights_per_ns = 40,
-                                       .whole_flops_per_ns = 50,
-                                       .whole_bytes_per_ns = 10,
                                        .step_ns = 300,
+                                       .loop_ns = 667,
                                        .hand_over_ns = BASE_HAND_OVER_NS,
                                        .thread_ns = BASE_THREAD_NS,
                                        .task_ns = 40000,
@@ -16,6 +15,6 @@ const base_speed base_speed_default = {.flops_per_ns = 60,
                                        .shared_bytes = 1 << 22};
 
 double base_work_ns(const base_speed *speed, double flops, double bytes) {
-  const double computing = flops / speed->whole_flops_per_ns, moving = bytes / speed->whole_bytes_per_ns;
+  const double computing = flops / speed->flops_per_ns, moving = bytes / speed->memory_per_ns;
   return computing > moving ? computing : moving;
 }

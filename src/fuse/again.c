@@ -7,15 +7,13 @@
 #include <string.h>
 
 enum { READERS = 8 };
-/* What things cost, in operations of vectors an element: a byte that is written or read, and a step. */
-enum { BYTE_WORK = 3, STEP_WORK = 40000 };
 enum { LANES = 16, INTERPRETED = 4 /* times as dear is an operation */, APART = 250 /* of what has no vector form */ };
 
 typedef struct repeating {
   const fuse_group *from;
   fuse_group *readers[READERS], joint[READERS];
   uint32_t count;
-  double bytes, more; /* bytes less, and operations more */
+  double bytes, more; /* bytes less, and operations more, on elements in vectors */
 } repeating;
 
 /* ---- what it costs ---- */
@@ -58,7 +56,8 @@ static bool pays(const fuse_state *f, repeating *r, const fuse_built *built) {
     r->bytes += r->readers[i]->bytes - r->joint[i].bytes;
     r->more += work * elements_in(r->from, r->readers[i]);
   }
-  return r->more < r->bytes * BYTE_WORK + STEP_WORK;
+  const base_speed *speed = base_speed_or_default(f->setting->speed);
+  return r->more / speed->flops_per_ns < r->bytes / speed->near_per_ns + speed->loop_ns;
 }
 
 /* ---- who reads it ---- */

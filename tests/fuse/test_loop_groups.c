@@ -3,6 +3,7 @@
  * data, stand alone: of models, and of the forms that index arithmetic takes in them. A join that --why lists may be
  * made in place: see join.c. */
 #include "compile/compile.h"
+#include "fuse/fuse.h"
 #include "ops/ops.h"
 #include "runtime/harness.h"
 #include "treadle/treadle.h"
@@ -187,6 +188,32 @@ static void samples_become_loops(void **state) {
   for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) expect_loops(&samples[i], NULL);
 }
 
+/* Where computing is dear, positions become numbers in a loop of their own, not again for each frequency. */
+static void machines_differ(void **state) {
+  (void)state;
+  base_speed slow = base_speed_default;
+  slow.flops_per_ns = 1e-3;
+  const base_speed *const speeds[] = {NULL, &base_speed_default, &slow};
+  static const uint32_t loops[] = {1, 1, 2};
+  for (size_t i = 0; i < sizeof speeds / sizeof *speeds; i++) {
+    const fuse_setting setting = {.isa = BASE_ISA_VECTOR, .compiled = true, .speed = speeds[i]};
+    base_arena *arena = base_arena_new(&base_libc_allocator);
+    ir_graph *graph =
+        parse_graph(arena,
+                    "input %0 \"positions\": i64[4, 1, 16]\ninput %1 \"frequencies\": f32[32, 1]\n"
+                    "const %2: i64[] = {1}\n%3 = aten::add(%0, %2)\n%4 = aten::_to_copy(%3) {dtype = f32}\n"
+                    "%5 = aten::mul(%4, %1)\n%6 = aten::cos(%5)\n%7 = aten::sin(%5)\n"
+                    "output \"cos\" %6\noutput \"sin\" %7\n",
+                    &base_libc_allocator);
+    td_error err;
+    uint32_t changes = 0;
+    assert_int_equal(fuse_groups(graph, &setting, &changes, &err), TD_OK);
+    assert_int_equal(changes, loops[i]);
+    ir_graph_free(graph);
+    base_arena_free(arena);
+  }
+}
+
 /* What is told to stand alone does; of operators that have no kernel of their own each is a loop. */
 static void told_to_stand_alone(void **state) {
   (void)state;
@@ -237,7 +264,8 @@ static void models_become_loops(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(samples_become_loops), cmocka_unit_test(told_to_stand_alone),
-                                     cmocka_unit_test(told_to_stay_loops), cmocka_unit_test(models_become_loops)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(samples_become_loops), cmocka_unit_test(machines_differ),
+                                     cmocka_unit_test(told_to_stand_alone), cmocka_unit_test(told_to_stay_loops),
+                                     cmocka_unit_test(models_become_loops)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

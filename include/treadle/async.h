@@ -88,11 +88,15 @@ TD_API td_status td_streams_new(const td_model *model, const td_streams_options 
                                 td_error *err);
 TD_API void td_streams_free(td_streams *streams); /* NULL is allowed */
 /* Runs a batch with `inputs`, `outputs`, `deadline_ns` and `cancel` of the options. Inputs that are split have the same
- * number of samples, dimension 0; all outputs must be given, with the same number of rows per sample. Each stream
- * writes its samples' results in place. Results equal those of the whole batch. A batch smaller than the number of
- * streams runs on fewer, with more threads each; a remainder gives the first streams one more sample. Errors: those of
- * the first stream that failed, TD_BAD_ARGUMENT for tensors that cannot be split. */
+ * number of samples, dimension 0; those not given have their defaults. All outputs must be given, with the same number
+ * of rows per sample. Each stream writes its samples' results in place. Results equal those of the whole batch. A batch
+ * smaller than the number of streams runs on fewer, with more threads each; a remainder gives the first streams one
+ * more sample. Errors: those of the first stream that failed, TD_BAD_ARGUMENT for tensors that cannot be split. */
 TD_API td_status td_streams_run(td_streams *streams, const td_run_options *batch, td_error *err);
+/* What output `index` of a batch with these inputs will be: dtype and dims, no data. TD_ANSWER_NO: only running can
+ * tell. Errors: as above. */
+TD_API td_status td_streams_predict_output(td_streams *streams, const td_run_options *batch, size_t index,
+                                           td_tensor *tensor, td_error *err);
 /* The number of streams for a batch of `samples`: as the options say, or by a model of the gain from one more thread,
  * or as td_streams_tune measured. */
 TD_API uint32_t td_streams_count(const td_streams *streams, int64_t samples);

@@ -79,6 +79,7 @@ struct td_session {
 td_status api_check_session(const td_session *session, const char *function, td_error *err);
 /* A caller's tensor as a value, checked. */
 td_status api_value(const td_tensor *tensor, base_value *value, td_error *err);
+void api_to_tensor(const base_tensor *t, td_tensor *tensor);
 /* The options of a run, checked, in a request whose arrays have room. */
 struct td_run_options;
 td_status api_fill_request(const td_model *model, const struct td_run_options *options, run_request *request,

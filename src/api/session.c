@@ -131,7 +131,7 @@ td_status api_value(const td_tensor *t, base_value *value, td_error *err) {
   return TD_OK;
 }
 
-static void to_tensor(const base_tensor *t, td_tensor *tensor) {
+void api_to_tensor(const base_tensor *t, td_tensor *tensor) {
   *tensor = (td_tensor){.dtype = t->dtype, .rank = t->rank, .data = t->data};
   memcpy(tensor->dims, t->dims, sizeof tensor->dims);
 }
@@ -214,7 +214,7 @@ td_status td_session_predict_output(td_session *session, size_t index, td_tensor
   base_tensor planned;
   bool known;
   TRY(run_predict_output(session->run, index > UINT32_MAX ? UINT32_MAX : (uint32_t)index, &planned, &known, err));
-  if (known) to_tensor(&planned, tensor);
+  if (known) api_to_tensor(&planned, tensor);
   return known ? TD_OK : TD_ANSWER_NO;
 }
 
@@ -235,7 +235,7 @@ td_status td_session_output(td_session *session, size_t index, td_tensor *tensor
   if (value->kind != BASE_TENSOR)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "output %zu is %s; see td_session_output_count", index,
                      value->kind == BASE_LIST ? "a list" : "empty");
-  to_tensor(&value->tensor, tensor);
+  api_to_tensor(&value->tensor, tensor);
   return TD_OK;
 }
 
@@ -252,12 +252,12 @@ td_status td_session_output_item(td_session *session, size_t index, size_t item,
   if (!tensor) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_session_output_item needs a place for the tensor");
   TRY(output(session, index, &value, err));
   if (value->kind == BASE_TENSOR && item == 0) {
-    to_tensor(&value->tensor, tensor);
+    api_to_tensor(&value->tensor, tensor);
     return TD_OK;
   }
   if (value->kind != BASE_LIST || item >= (size_t)value->list.count || value->list.items[item].kind != BASE_TENSOR)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "output %zu has no tensor %zu", index, item);
-  to_tensor(&value->list.items[item].tensor, tensor);
+  api_to_tensor(&value->list.items[item].tensor, tensor);
   return TD_OK;
 }
 
@@ -274,7 +274,7 @@ td_status td_session_state(td_session *session, size_t index, td_tensor *tensor,
   if (value->kind != BASE_TENSOR)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "state %zu is %s", index,
                      value->kind == BASE_NOTHING ? "empty" : "a list");
-  to_tensor(&value->tensor, tensor);
+  api_to_tensor(&value->tensor, tensor);
   return TD_OK;
 }
 

@@ -59,6 +59,20 @@ td_status td_streams_run(td_streams *streams, const td_run_options *batch, td_er
   return api_tell_error(streams->model, run_streams_run(streams->run, &b, err), err);
 }
 
+td_status td_streams_predict_output(td_streams *streams, const td_run_options *batch, size_t index, td_tensor *tensor,
+                                    td_error *err) {
+  run_batch b;
+  base_tensor planned;
+  bool known;
+  if (!tensor)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_streams_predict_output needs a place for the tensor");
+  TRY(read_batch(streams, batch, &b, err));
+  const uint32_t at = index > UINT32_MAX ? UINT32_MAX : (uint32_t)index;
+  TRY(api_tell_error(streams->model, run_streams_predict(streams->run, &b, at, &planned, &known, err), err));
+  if (known) api_to_tensor(&planned, tensor);
+  return known ? TD_OK : TD_ANSWER_NO;
+}
+
 uint32_t td_streams_count(const td_streams *streams, int64_t samples) {
   return streams ? run_streams_count(streams->run, samples) : 0;
 }

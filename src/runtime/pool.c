@@ -104,6 +104,7 @@ td_status run_pool_new_on(const run_pool_options *o, const td_allocator *allocat
   p->share = share;
   p->capacity = wanted < RUN_MOST_THREADS ? wanted : RUN_MOST_THREADS;
   p->cpu_count = count ? count : 1;
+  p->named = o->cpus != NULL;
   p->look_ns = LOOK_AROUND_NS;
   p->looked_ns = sys_clock_ns();
   p->changes = 1;
@@ -144,6 +145,12 @@ size_t run_pool_scratch(const run_pool *p) {
   for (uint32_t i = 1; i < p->threads; i++)
     bytes += atomic_load_explicit(&p->workers[i].scratch.peak, memory_order_relaxed);
   return bytes;
+}
+
+void run_pool_keep(run_pool *p, const sys_thread *thread) {
+  run_pool_lock(p);
+  if (p->named) sys_thread_keep(thread, p->cpus, p->cpu_count);
+  run_pool_unlock(p);
 }
 
 void run_pool_set_interop(run_pool *p, uint32_t threads) {

@@ -52,6 +52,7 @@ struct run_pool {
   uint32_t threads, capacity; /* a caller's included; there is room for */
   bool crowded;               /* more threads than CPUs: who waits lets others run */
   bool pins;                  /* workers are kept on CPUs */
+  bool named;                 /* the caller said on which */
   uint64_t spin_ns;           /* between inferences */
   _Atomic uint64_t look_ns;   /* from one look at affinity and quota to the next */
   run_worker *workers;        /* the first stands for the caller */
@@ -93,6 +94,8 @@ void run_pool_settle_cpus(run_pool *pool, const uint32_t *cpus, uint32_t count);
 /* What affinity and quota of the process say, where the last look was long ago. A worker that waits finds out, since
  * nobody waits for it meanwhile. */
 void run_pool_look_around(run_pool *pool, uint64_t now_ns);
+/* Keeps a thread that calls sessions of the pool on the pool's CPUs, where somebody has named these. */
+void run_pool_keep(run_pool *pool, const sys_thread *thread);
 size_t run_pool_scratch(const run_pool *pool); /* most bytes that the scratch of all workers held */
 
 /* ---- team.c ---- */

@@ -183,6 +183,7 @@ td_status run_queue_new(run_session *session, run_tell tell, const td_model *mod
   q->futures = 1;
   atomic_flag_clear(&q->lock);
   const td_status status = sys_thread_start(&q->thread, work, q, err);
+  if (status == TD_OK && session->pool) run_pool_keep(session->pool, &q->thread);
   if (status == TD_OK) *queue = q;
   else base_free(&session->allocator, q, sizeof *q);
   return status;

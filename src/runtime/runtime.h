@@ -131,6 +131,9 @@ void run_streams_free(run_streams *streams); /* NULL allowed */
 /* One caller at a time. The first streams have one sample more where it does not come out even. The error of the first
  * stream that failed; the others end early. */
 td_status run_streams_run(run_streams *streams, const run_batch *batch, td_error *err);
+/* What output `index` will be for these inputs, as run_predict_output; outputs need not be there. */
+td_status run_streams_predict(run_streams *streams, const run_batch *batch, uint32_t index, base_tensor *tensor,
+                              bool *known, td_error *err);
 /* The number of streams for batches of `samples`: by a model of the gain from more threads per sample, or as was
  * measured. */
 uint32_t run_streams_count(const run_streams *streams, int64_t samples);

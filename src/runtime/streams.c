@@ -144,11 +144,14 @@ static bool can_be_cut(const base_tensor *t) {
   return t->rank > 0 && t->dtype != TD_STRING && base_dtype(t->dtype)->bits >= 8 && base_tensor_contiguous(t);
 }
 
-static td_status find_samples(const run_batch *b, int64_t *samples, td_error *err) {
+static td_status find_samples(const run_streams *s, const run_batch *b, int64_t *samples, td_error *err) {
   *samples = -1;
+  if (b->input_count > s->plan->inputs.count)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "%u inputs were given; the model takes %u", b->input_count,
+                     s->plan->inputs.count);
   for (uint32_t i = 0; i < b->input_count; i++) {
     const base_tensor *t = &b->inputs[i].tensor;
-    if (is_whole(b, i)) continue;
+    if (is_whole(b, i) || b->inputs[i].kind == BASE_NOTHING) continue;
     if (b->inputs[i].kind != BASE_TENSOR || !can_be_cut(t))
       return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "input %u cannot be cut along dimension 0: say that it is whole",
                        i);
@@ -158,12 +161,14 @@ static td_status find_samples(const run_batch *b, int64_t *samples, td_error *er
     *samples = t->dims[0];
   }
   if (*samples < 0) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "no input has samples that could be shared out");
-  for (uint32_t i = 0; i < b->output_count; i++)
-    if (!can_be_cut(&b->outputs[i]) || (*samples && b->outputs[i].dims[0] % *samples))
-      return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
-                       "output %u has no memory with the same number of rows for each of %lld samples", i,
-                       (long long)*samples);
   return TD_OK;
+}
+
+static td_status check_output(const base_tensor *t, uint32_t i, int64_t samples, td_error *err) {
+  if (can_be_cut(t) && (!samples || t->dims[0] % samples == 0)) return TD_OK;
+  return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
+                   "output %u has no memory with the same number of rows for each of %lld samples", i,
+                   (long long)samples);
 }
 
 /* Samples [first, first + count) of `samples`. */
@@ -190,6 +195,13 @@ static base_value input_of(const run_batch *b, uint32_t i, stretch part) {
   return value;
 }
 
+/* What this batch has not got, an earlier one may have had. */
+static td_status clear_others(run_streams *s, run_session *session, const run_batch *b, td_error *err) {
+  for (uint32_t i = 0; i < s->plan->inputs.count; i++)
+    if (i >= b->input_count || b->inputs[i].kind == BASE_NOTHING) TRY(run_clear_input(session, i, err));
+  return TD_OK;
+}
+
 static td_status start(run_queue *queue, const run_batch *b, stretch part, run_future **future, td_error *err) {
   run_request *r;
   run_future *f = run_queue_take(queue, &r);
@@ -205,12 +217,17 @@ static td_status start(run_queue *queue, const run_batch *b, stretch part, run_f
   return TD_OK;
 }
 
-static td_status run_here(run_session *session, const run_batch *b, stretch part, td_error *err) {
-  td_status status = TD_OK;
-  for (uint32_t i = 0; status == TD_OK && i < b->input_count; i++) {
+static td_status set_inputs(run_streams *s, run_session *session, const run_batch *b, stretch part, td_error *err) {
+  TRY(clear_others(s, session, b, err));
+  for (uint32_t i = 0; i < b->input_count; i++) {
     const base_value value = input_of(b, i, part);
-    if (value.kind != BASE_NOTHING) status = run_set_input(session, i, &value, err);
+    if (value.kind != BASE_NOTHING) TRY(run_set_input(session, i, &value, err));
   }
+  return TD_OK;
+}
+
+static td_status run_here(run_streams *s, run_session *session, const run_batch *b, stretch part, td_error *err) {
+  td_status status = set_inputs(s, session, b, part, err);
   for (uint32_t i = 0; status == TD_OK && i < b->output_count; i++) {
     const base_tensor memory = cut(&b->outputs[i], part.samples, part.first, part.count);
     status = run_bind_output(session, i, &memory, err);
@@ -226,10 +243,12 @@ static td_status run_over(run_streams *s, const run_batch *b, int64_t samples, u
   uint32_t begun = 1;
   TRY(find_layout(s, count, &l, err));
   while (status == TD_OK && begun < count) {
+    status = clear_others(s, l->sessions[begun], b, err);
+    if (status != TD_OK) break;
     status = start(l->queues[begun], b, stretch_of(samples, count, begun), &s->futures[begun], err);
     begun += status == TD_OK;
   }
-  if (status == TD_OK) status = run_here(l->sessions[0], b, stretch_of(samples, count, 0), err);
+  if (status == TD_OK) status = run_here(s, l->sessions[0], b, stretch_of(samples, count, 0), err);
   for (uint32_t i = 1; i < begun; i++) {
     td_error other;
     if (status != TD_OK) run_future_cancel(s->futures[i]);
@@ -243,11 +262,28 @@ static td_status run_over(run_streams *s, const run_batch *b, int64_t samples, u
 }
 
 static td_status check(const run_streams *s, const run_batch *b, int64_t *samples, td_error *err) {
-  if (b->input_count > s->plan->inputs.count || b->output_count != s->plan->outputs.count)
-    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
-                     "a batch has %u inputs and memory for %u outputs; the model has %u and %u", b->input_count,
-                     b->output_count, s->plan->inputs.count, s->plan->outputs.count);
-  return find_samples(b, samples, err);
+  if (b->output_count != s->plan->outputs.count)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "a batch has memory for %u outputs; the model has %u",
+                     b->output_count, s->plan->outputs.count);
+  TRY(find_samples(s, b, samples, err));
+  for (uint32_t i = 0; i < b->output_count; i++) TRY(check_output(&b->outputs[i], i, *samples, err));
+  return TD_OK;
+}
+
+td_status run_streams_predict(run_streams *s, const run_batch *b, uint32_t index, base_tensor *tensor, bool *known,
+                              td_error *err) {
+  int64_t samples;
+  const layout *l;
+  TRY(find_samples(s, b, &samples, err));
+  const uint32_t count = run_streams_count(s, samples);
+  const stretch part = stretch_of(samples, count, 0);
+  TRY(find_layout(s, count, &l, err));
+  TRY(set_inputs(s, l->sessions[0], b, part, err));
+  TRY(run_predict_output(l->sessions[0], index, tensor, known, err));
+  if (!*known) return TD_OK;
+  TRY(check_output(tensor, index, part.count, err));
+  if (part.count) tensor->dims[0] = tensor->dims[0] / part.count * samples;
+  return TD_OK;
 }
 
 td_status run_streams_run(run_streams *s, const run_batch *b, td_error *err) {

@@ -58,6 +58,8 @@ void sys_thread_join(sys_thread *thread);
 bool sys_thread_pin(uint32_t index);
 /* Moves another thread to the CPU that the system calls `cpu`, and keeps it there. False: the system refuses. */
 bool sys_thread_move(const sys_thread *thread, uint32_t cpu);
+/* The same for several CPUs. */
+bool sys_thread_keep(const sys_thread *thread, const uint32_t *cpus, uint32_t count);
 /* Names it for debuggers and `top`; at most 15 bytes count. */
 void sys_thread_name(const sys_thread *thread, const char *name);
 uint32_t sys_cpu_now(void); /* the system's number of the CPU that runs the caller; UINT32_MAX: unknown */

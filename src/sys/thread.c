@@ -46,13 +46,15 @@ bool sys_thread_pin(uint32_t index) {
   return false;
 }
 
-bool sys_thread_move(const sys_thread *thread, uint32_t cpu) {
-  cpu_set_t one[8];
-  if (cpu >= 8 * CPU_SETSIZE) return false;
-  CPU_ZERO_S(sizeof one, one);
-  CPU_SET_S((size_t)cpu, sizeof one, one);
-  return pthread_setaffinity_np(thread->handle, sizeof one, one) == 0;
+bool sys_thread_keep(const sys_thread *thread, const uint32_t *cpus, uint32_t count) {
+  cpu_set_t set[8];
+  CPU_ZERO_S(sizeof set, set);
+  for (uint32_t i = 0; i < count; i++)
+    if (cpus[i] < 8 * CPU_SETSIZE) CPU_SET_S((size_t)cpus[i], sizeof set, set);
+  return pthread_setaffinity_np(thread->handle, sizeof set, set) == 0;
 }
+
+bool sys_thread_move(const sys_thread *thread, uint32_t cpu) { return sys_thread_keep(thread, &cpu, 1); }
 
 void sys_thread_name(const sys_thread *thread, const char *name) {
   char text[16];

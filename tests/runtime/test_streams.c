@@ -1,5 +1,7 @@
 /* test_streams.c -- batches over streams: the results of the whole batch, whatever the sizes; the model of how many. */
 /* ctest: threads */
+#include <sched.h>
+
 #include "base/lack.h"
 #include "runtime/harness.h"
 #include "runtime/runtime_priv.h"
@@ -107,6 +109,86 @@ static void how_many(void **state) {
   rig_close(&r);
 }
 
+static td_status tell_nobody(const td_model *model, td_status status, td_error *err) {
+  (void)model, (void)err;
+  return status;
+}
+
+/* Before a run; what a batch leaves out is not what an earlier one had. */
+static void sizes_and_what_is_left_out(void **state) {
+  (void)state;
+  rig r;
+  run_pool *pool;
+  run_streams *s;
+  rig_open(&r, graph, "native");
+  assert_int_equal(run_pool_new(3, 50, &r.allocator, &pool, &r.err), TD_OK);
+  assert_int_equal(run_streams_new(r.plan, pool, 0, &r.allocator, &s, &r.err), TD_OK);
+  for (int64_t samples = 0; samples <= MOST; samples++) {
+    batch b;
+    base_tensor tensor;
+    bool known;
+    make_batch(&b, samples);
+    assert_int_equal(run_streams_predict(s, &b.run, 1, &tensor, &known, &r.err), TD_OK);
+    assert_true(known && tensor.rank == 2 && tensor.dims[0] == 2 * samples && tensor.dims[1] == WIDTH / 2);
+    assert_int_equal(run_streams_predict(s, &b.run, 2, &tensor, &known, &r.err), TD_BAD_ARGUMENT);
+    assert_int_equal(run_streams_run(s, &b.run, &r.err), TD_OK);
+    b.run.input_count = 1;
+    assert_int_equal(run_streams_run(s, &b.run, &r.err), TD_BAD_ARGUMENT);
+    b.run.input_count = 2;
+    b.inputs[1].kind = BASE_NOTHING;
+    assert_int_equal(run_streams_run(s, &b.run, &r.err), TD_BAD_ARGUMENT);
+    b.run.input_count = 3;
+    assert_int_equal(run_streams_run(s, &b.run, &r.err), TD_BAD_ARGUMENT);
+  }
+  run_streams_free(s);
+  run_pool_free(pool);
+  rig_close(&r);
+}
+
+typedef struct seen {
+  cpu_set_t cpus;
+} seen;
+
+static void look(void *user, td_status status, const td_error *err) {
+  (void)status, (void)err;
+  seen *s = user;
+  sched_getaffinity(0, sizeof s->cpus, &s->cpus);
+}
+
+/* A thread of a queue or stream is as much the pool's as its workers are. */
+static void kept_on_named_cpus(void **state) {
+  (void)state;
+  rig r;
+  run_pool *pool;
+  run_session *session;
+  run_queue *queue;
+  run_request *request;
+  run_cpus cpus = {.count = 1};
+  seen s;
+  uint32_t allowed[RUN_MOST_THREADS];
+  const uint32_t count = sys_allowed_cpus(allowed, RUN_MOST_THREADS);
+  rig_open(&r, graph, "native");
+  if (count < 2) skip();
+  cpus.at[0] = allowed[count - 1];
+  const run_pool_options options = {.cpus = &cpus};
+  assert_int_equal(run_pool_new_on(&options, &r.allocator, &pool, &r.err), TD_OK);
+  assert_int_equal(run_session_new(r.plan, &r.allocator, pool, &session, &r.err), TD_OK);
+  assert_int_equal(run_queue_new(session, tell_nobody, NULL, &queue, &r.err), TD_OK);
+  run_future *f = run_queue_take(queue, &request);
+  assert_non_null(f);
+  request->done = look;
+  request->user = &s;
+  run_queue_put(f);
+  run_future_wait(f, 0, &r.err);
+  assert_int_equal(CPU_COUNT(&s.cpus), 1);
+  assert_true(CPU_ISSET(cpus.at[0], &s.cpus));
+  run_future_free(f);
+  run_queue_free(queue);
+  run_session_free(session);
+  run_pool_free(pool);
+  rig_close(&r);
+}
+
 static void mistakes(void **state) {
   (void)state;
   rig r;
@@ -152,7 +234,10 @@ static td_status within(const td_allocator *allocator, void *user) {
   td_error err;
   batch b;
   make_batch(&b, 4);
+  base_tensor tensor;
+  bool known;
   td_status status = run_streams_new(l->plan, l->pool, 0, allocator, &s, &err);
+  if (status == TD_OK) status = run_streams_predict(s, &b.run, 0, &tensor, &known, &err);
   if (status == TD_OK) status = run_streams_run(s, &b.run, &err);
   run_streams_free(s);
   return status;
@@ -171,7 +256,8 @@ static void lack_of_memory(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(batches_of_any_size), cmocka_unit_test(how_many),
-                                     cmocka_unit_test(mistakes), cmocka_unit_test(lack_of_memory)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(batches_of_any_size), cmocka_unit_test(how_many), cmocka_unit_test(sizes_and_what_is_left_out),
+      cmocka_unit_test(kept_on_named_cpus),  cmocka_unit_test(mistakes), cmocka_unit_test(lack_of_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -118,6 +118,7 @@ PyMODINIT_FUNC PyInit__core(void) {
       add_type(module, "Session", core_session_type = core_make_session_type()) &&
       add_type(module, "Bound", core_make_bound_type()) && add_type(module, "Profile", core_make_profile_type()) &&
       add_type(module, "Collector", core_make_collector_type()) &&
+      add_type(module, "Streams", core_make_streams_type()) &&
       PyModule_AddStringConstant(module, "version", td_version()) == 0)
     return module;
   Py_DECREF(module);

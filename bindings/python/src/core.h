@@ -127,6 +127,8 @@ PyTypeObject *core_make_session_type(void);
 PyTypeObject *core_make_profile_type(void);   /* profile.c */
 PyTypeObject *core_make_collector_type(void); /* collector.c */
 PyTypeObject *core_make_bound_type(void);     /* bound.c */
+PyTypeObject *core_make_streams_type(void);   /* streams.c */
+td_pool *core_pool_of(PyObject *pool);
 const td_model *core_session_model(PyObject *session);
 /* A session's handle, which nobody else uses until core_session_give. NULL: an exception is set. */
 td_session *core_session_take(PyObject *session);

@@ -100,7 +100,8 @@ static void *new_memory(const td_tensor *t) {
   return aligned_alloc(ALIGN, (bytes / ALIGN + 1) * ALIGN);
 }
 
-static bool new_output(core_run *r, core_run_output *out) {
+bool core_run_new_output(core_run *r, size_t i) {
+  core_run_output *out = &r->outputs[i];
   if (r->exchange) {
     out->managed = core_exchange_new(r->exchange, &out->tensor, &out->tensor.data);
     return out->managed != NULL;
@@ -116,7 +117,7 @@ static td_status bind_output(core_run *r, size_t i) {
   if (status != TD_OK && status != TD_ANSWER_NO) return status;
   if (status == TD_ANSWER_NO || !core_dtype_bytes(out->tensor.dtype))
     return td_session_bind_output(r->session, i, NULL, &r->err);
-  if (new_output(r, out)) return td_session_bind_output(r->session, i, &out->tensor, &r->err);
+  if (core_run_new_output(r, i)) return td_session_bind_output(r->session, i, &out->tensor, &r->err);
   r->err = (td_error){.code = TD_NO_RESOURCE, .offset = -1, .text = "out of memory for an output"};
   return TD_NO_RESOURCE;
 }

@@ -42,6 +42,8 @@ void core_run_end(core_run *r);
 /* A tuple of views, lists of them, and None; a tuple with memory for outputs or None, or None. */
 bool core_run_take_inputs(core_run *r, PyObject *given);
 bool core_run_take_outputs(core_run *r, PyObject *given);
+/* Memory for output `i`, of the type and sizes of its tensor. Without Python's lock. */
+bool core_run_new_output(core_run *r, size_t i);
 /* Without Python's lock. */
 td_status core_run_execute(core_run *r);
 /* Output `i` of a run that succeeded; `given`: as core_run_take_outputs had it. */

@@ -30,11 +30,12 @@ static session_object *session_of(PyObject *self) { return (session_object *)(vo
 /* ---- pools ---- */
 
 static PyObject *pool_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
-  static char *names[] = {"threads", "spin_us", "interop_threads", NULL};
+  static char *names[] = {"threads", "spin_us", "interop_threads", "cpus", NULL};
   unsigned int threads = 0, spin = 0, interop = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|III", names, &threads, &spin, &interop)) return NULL;
+  const char *cpus = NULL;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|IIIz", names, &threads, &spin, &interop, &cpus)) return NULL;
   const td_pool_options options = {
-      .size = sizeof options, .threads = threads, .spin_us = spin, .interop_threads = interop};
+      .size = sizeof options, .threads = threads, .spin_us = spin, .interop_threads = interop, .cpus = cpus};
   allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
   pool_object *self = (pool_object *)(void *)alloc(type, 0);
   if (!self) return NULL;
@@ -55,11 +56,12 @@ static void pool_dealloc(PyObject *self) {
 }
 
 PyTypeObject *core_make_pool_type(void) {
-  static PyType_Slot slots[] = {
-      {Py_tp_doc, "Pool(threads=0, spin_us=0, interop_threads=0): threads for any number of sessions."},
-      {Py_tp_new, (void *)pool_new},
-      {Py_tp_dealloc, (void *)pool_dealloc},
-      {0, NULL}};
+  static PyType_Slot slots[] = {{Py_tp_doc,
+                                 "Pool(threads=0, spin_us=0, interop_threads=0, cpus=None): threads for any number of "
+                                 "sessions, on CPUs \"0-3,8\"."},
+                                {Py_tp_new, (void *)pool_new},
+                                {Py_tp_dealloc, (void *)pool_dealloc},
+                                {0, NULL}};
   static PyType_Spec spec = {"treadle._core.Pool", sizeof(pool_object), 0, Py_TPFLAGS_DEFAULT, slots};
   return core_type(&spec);
 }
@@ -336,7 +338,9 @@ PyTypeObject *core_make_session_type(void) {
   return core_type(&spec);
 }
 
-/* ---- for profiles and bound graphs ---- */
+/* ---- for profiles, bound graphs and streams ---- */
+
+td_pool *core_pool_of(PyObject *pool) { return pool_of(pool)->pool; }
 
 const td_model *core_session_model(PyObject *session) {
   return ((core_model *)(void *)session_of(session)->model)->model;

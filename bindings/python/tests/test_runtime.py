@@ -151,6 +151,91 @@ class Streams(unittest.TestCase):
         for ours, plain in zip(many(x), model(x)):
             np.testing.assert_array_equal(ours, plain)
 
+    def test_joined_where_they_are_made(self):
+        relu = onnx_file.model([onnx_file.node("Relu", "x", "a"), onnx_file.node("Add", "a w", "y"), onnx_file.node("Mul", "a y", "z")],
+                               [onnx_file.value_info(n, onnx_file.FLOAT, ["batch", 3]) for n in "xw"],
+                               [onnx_file.value_info(n, onnx_file.FLOAT, ["batch", 3]) for n in "yz"])
+        model = treadle.load(relu)
+        for streams in (1, 2, 3, runtime.AUTO):
+            many = runtime.MultiStreamModule(model, streams)
+            for batch in (1, 2, 3, 7, 8, 0, 5):
+                x = np.arange(batch * 3, dtype="f4").reshape(batch, 3) - 4
+                w = np.asfortranarray(x[::-1] * 2)
+                results = many(x, w=w)
+                self.assertIsInstance(results["y"], np.ndarray)
+                for ours, plain in zip(results, model(x, w)):
+                    np.testing.assert_array_equal(ours, plain)
+            self.assertIsNone(many._tasks)
+            many.stop()
+            with self.assertRaisesRegex(treadle.BadArgument, "was stopped"):
+                many(x, w)
+
+    def test_whole_inputs_and_mistakes(self):
+        model = treadle.load(onnx_file.model([onnx_file.node("Mul", "x w", "y")], [onnx_file.value_info("x", onnx_file.FLOAT, ["n", 3]),
+                             onnx_file.value_info("w", onnx_file.FLOAT, ["k", 3])], [onnx_file.value_info("y", onnx_file.FLOAT, ["n", 3])]))
+        x, w = np.arange(12, dtype="f4").reshape(4, 3), np.ones((1, 3), "f4") * 3
+        many = runtime.MultiStreamModule(model, input_split_hint=runtime.MultiStreamModuleHint(0, None))
+        np.testing.assert_array_equal(many(x, w), x * 3)
+        self.assertIsNone(many._tasks)
+        with self.assertRaisesRegex(treadle.BadArgument, "the hint is for 2 arguments"):
+            many(x, w=w)
+        with self.assertRaisesRegex(treadle.BadArgument, "has 1 samples; others have 4"):
+            runtime.MultiStreamModule(model)(x, w)
+        np.testing.assert_array_equal(many(x, w), x * 3)
+
+    def test_sizes_that_running_tells(self):
+        found = onnx_file.model([onnx_file.node("NonZero", "x", "a"), onnx_file.node("Transpose", "a", "y")],
+                                [onnx_file.value_info("x", onnx_file.FLOAT, ["n", "m"])], [onnx_file.value_info("y", onnx_file.INT64, ["k", 2])])
+        model, x = treadle.load(found), np.eye(5, dtype="f4")
+        many = runtime.MultiStreamModule(model)
+        self.addCleanup(many.stop)
+        np.testing.assert_array_equal(many(x)[:, 1], model(x)[:, 1])
+
+    def test_how_many(self):
+        model = treadle.load(onnx_file.two_outputs())
+        many = runtime.MultiStreamModule(model, output_concat_axis=0)
+        self.assertEqual(many.streams_of(1), 1)
+        self.assertEqual(many.streams_of(many.num_streams), many.num_streams)
+        layer = treadle.load("builtin:mobilenet_v2")
+        many, x = runtime.MultiStreamModule(layer), np.ones((3, 3, 224, 224), "f4")
+        np.testing.assert_array_equal(many.tune(x), layer(x))
+        self.assertIn(many.streams_of(3), range(1, many.num_streams + 1))
+        self.assertEqual(runtime.MultiStreamModule(layer, 1).streams_of(8), 1)
+
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one CPU is not two")
+    def test_on_its_cores(self):
+        last = runtime.CPUPool(sorted(os.sched_getaffinity(0))[-1:])
+        many = runtime.MultiStreamModule(treadle.load("builtin:mobilenet_v2"), 1, last)
+        many(np.zeros((2, 3, 224, 224), "f4"))
+        self.assertEqual(many.num_streams, 1)
+        self.assertGreater(len(os.sched_getaffinity(0)), 1)
+
+    def test_many_callers(self):
+        model = treadle.load("builtin:mobilenet_v2")
+        many, x, failed = runtime.MultiStreamModule(model), np.ones((3, 3, 224, 224), "f4"), []
+        plain = model(x)
+
+        def call():
+            for _ in range(3):
+                if not np.array_equal(many(x), plain):
+                    failed.append(1)
+        threads = [threading.Thread(target=call) for _ in range(3)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(failed, [])
+
+    @unittest.skipUnless(hasattr(os, "fork"), "no fork")
+    def test_in_a_child_of_fork(self):
+        many = runtime.MultiStreamModule(treadle.load("builtin:mobilenet_v2"))
+        x = np.ones((2, 3, 224, 224), "f4")
+        plain = many(x)
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if np.array_equal(many(x), plain) else 3)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
     def test_hints(self):
         def scaled(x, factor, bias=None):
             return x * factor + bias

@@ -15,7 +15,10 @@ import queue
 import threading
 from concurrent.futures import Future
 
+from . import _core
+from ._convert import Kinds
 from ._errors import BadArgument
+from ._model import Model, Outputs
 
 __all__ = ["AUTO", "CPUPool", "MultiStreamModule", "MultiStreamModuleHint", "Task", "pin"]
 
@@ -151,11 +154,25 @@ def _join(parts, axis):
     return numpy.concatenate([numpy.asarray(p) for p in parts], axis=axis)
 
 
+def _dense(value):
+    """What streams can be given parts of without a copy of each."""
+    kind = type(value).__module__.partition(".")[0]
+    if kind == "torch":
+        return value.contiguous()
+    if kind == "numpy" and not value.flags.c_contiguous:
+        return value.copy(order="C")
+    return value
+
+
 class MultiStreamModule:
     """A model whose batch is split over streams of cores that work at the same time on the same weights. `num_streams`
-    AUTO: one for each core; more than cores are cut to these. The first streams get one sample more where it does not come
-    out even; a batch smaller than the streams uses as many as it has samples. `concat_output` False: a list of results;
-    `output_concat_axis`: along which they are joined, or a sequence of one for each output."""
+    AUTO: as many as pays for the size of the batch, by a model of the gain from more threads per sample or as tune has
+    measured; more than cores are cut to these. The first streams get one sample more where it does not come out even; a
+    batch smaller than the streams uses as many as it has samples. `concat_output` False: a list of results;
+    `output_concat_axis`: along which they are joined, or a sequence of one for each output.
+
+    Of a treadle.Model that is split and joined along axis 0 each stream writes where its results belong; other callables
+    and other axes run in a Task for each stream, AUTO being one for each core, and their results are concatenated."""
 
     def __init__(self, model, num_streams=AUTO, cpu_pool=None, concat_output=True, input_split_hint=None, output_concat_axis=0):
         pool = cpu_pool or CPUPool()
@@ -164,8 +181,62 @@ class MultiStreamModule:
             raise BadArgument(f"num_streams is {num_streams!r}; it takes a number or AUTO", "num_streams")
         self.num_streams = min(streams, len(pool))
         self.concat_output = concat_output
+        self._model, self._pool, self._asked = model, pool, 0 if num_streams == AUTO else self.num_streams
         self._hint, self._axis = input_split_hint, output_concat_axis
-        self._tasks = [Task(model, part) for part in pool.split(self.num_streams)]
+        self._lock = threading.Lock()
+        self._tasks, self._streams, self._stopped = None, None, False
+        self._joins = concat_output and isinstance(model, Model) and not model.states and self._along_rows()
+        if self._joins:
+            self._open_streams()
+
+    # ---- a treadle.Model along axis 0 ----
+
+    def _along_rows(self):
+        axes = self._axis if isinstance(self._axis, (tuple, list)) else [self._axis]
+        hint = self._hint or MultiStreamModuleHint()
+        return all(axis == 0 for axis in axes) and all(a in (0, None) for a in (*hint.args, *hint.named.values()))
+
+    def _whole(self):
+        hint = self._hint or MultiStreamModuleHint()
+        at = [i for i, axis in enumerate(hint.args) if axis is None]
+        at += [self._model._input_at[name] for name, axis in hint.named.items() if axis is None and name in self._model._input_at]
+        return sum(1 << i for i in at)
+
+    def _open_streams(self):
+        pool = _core.Pool(0, 0, 0, ",".join(map(str, self._pool.core_ids)))
+        self._streams = _core.Streams(self._model._core, pool, self._asked, self._whole())
+        self._process = os.getpid()
+
+    def _on_cores(self):
+        """The caller computes the first stream's part."""
+        return contextlib.nullcontext() if set(self._pool.core_ids) == os.sched_getaffinity(0) else pin(self._pool)
+
+    def _over_streams(self, args, named, run):
+        """The result; None: only running can tell the sizes of some output."""
+        self._axes(args, named)
+        kinds, model = Kinds(), self._model
+        given = model._take(model, [_dense(v) for v in args], {n: _dense(v) for n, v in named.items()}, kinds)
+        if self._process != os.getpid():  # a child of fork has none of the threads, and perhaps the lock
+            self._lock = threading.Lock()
+            self._open_streams()
+        with self._lock, self._on_cores():
+            self._check_open()
+            results = run(self._streams)(given)
+        if results is None:
+            return None
+        results = [kinds.give(r, v) for r, v in zip(results, model.outputs)]
+        return results[0] if len(results) == 1 else Outputs(results, model._output_names)
+
+    def tune(self, *args, **named):
+        """Runs the batch over 1, 2, 4, ... streams a few times and keeps what is fastest for its size, where their number is
+        AUTO; gives the results."""
+        return self._call(args, named, lambda streams: streams.tune)
+
+    def streams_of(self, samples):
+        """How many streams such a batch uses."""
+        return self._streams.count(samples) if self._streams else max(1, min(self.num_streams, samples))
+
+    # ---- anything, along any axis ----
 
     def _axes(self, args, named):
         hint = self._hint
@@ -192,9 +263,12 @@ class MultiStreamModule:
             yield ([v if a is None else _slice(v, a, start, stop) for v, a in zip(args, axes)],
                    {n: v if named_axes[n] is None else _slice(v, named_axes[n], start, stop) for n, v in named.items()})
 
-    def __call__(self, *args, **named):
-        parts = list(self._parts(args, named))
-        futures = [task(*a, **n) for task, (a, n) in zip(self._tasks, parts)]
+    def _over_tasks(self, args, named):
+        with self._lock:
+            self._check_open()
+            if self._tasks is None:
+                self._tasks = [Task(self._model, part) for part in self._pool.split(self.num_streams)]
+        futures = [task(*a, **n) for task, (a, n) in zip(self._tasks, self._parts(args, named))]
         results = [f.result() for f in futures]
         if not self.concat_output:
             return results
@@ -203,6 +277,21 @@ class MultiStreamModule:
             return tuple(_join(list(parts), axis) for parts, axis in zip(zip(*results), axes))
         return _join(results, self._axis) if len(results) > 1 else results[0]
 
+    def _check_open(self):
+        if self._stopped:
+            raise BadArgument("this MultiStreamModule was stopped: it takes no more calls")
+
+    def _call(self, args, named, run):
+        result = self._over_streams(args, named, run) if self._joins else None
+        return self._over_tasks(args, named) if result is None else result
+
+    def __call__(self, *args, **named):
+        return self._call(args, named, lambda streams: streams.run)
+
     def stop(self):
-        for task in self._tasks:
-            task.stop()
+        """Waits for the calls so far, and takes no more."""
+        with self._lock:
+            self._stopped = True
+            self._streams = None
+            for task in self._tasks or ():
+                task.stop()

@@ -352,7 +352,9 @@ def check_grpc_methods(c, r):
         c.expect(f"{method} of nothing", c.call(KSERVE + method, put(1, "nothing")), "NOT_FOUND")
         c.expect(f"{method} of no version", c.call(KSERVE + method, put(1, "add") + put(2, "7")), "NOT_FOUND")
     picture = png(9, 200, 30)
-    answer = c.call(TORCH + "Predictions", put(1, "colours") + put(3, put(1, "data") + put(2, picture)))
+    request = put(1, "colours") + put(3, put(1, "data") + put(2, picture))
+    answer = c.call(TORCH + "Predictions", request)
+    c.expect("a stream of one prediction", c.stream(TORCH + "StreamPredictions", request), [answer])
     c.expect("REST and gRPC", answer, put(1, r.ask("POST", "/predictions/colours", picture).body))
     for method, path in {"ListModels": "/models", "DescribeModel": "/models/add"}.items():
         c.expect(method, c.call(MANAGE + method, put(1, "add") if "Describe" in method else b""), put(1, r.ask("GET", path).body))

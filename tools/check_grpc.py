@@ -79,6 +79,13 @@ class Checks:
         except grpc.RpcError as error:
             return error.code().name
 
+    def stream(self, method, message):
+        """The messages of a stream; the name of its status where it ends badly."""
+        try:
+            return list(self.channel.unary_stream(method)(message, timeout=20))
+        except grpc.RpcError as error:
+            return error.code().name
+
     def held(self):
         """Bytes that requests hold, by the metrics."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=20) as reply:

@@ -85,6 +85,8 @@ class Own(BaseHandler):
         return doubled([row["body"]["x"] for row in data])
     def postprocess(self, data):
         return [{"sum": [round(x, 5) for x in row]} for row in data]
+    def get_insights(self, rows, inputs, target):
+        return [{"rows": row, "keys": sorted(inputs), "target": target} for row in rows]
 """
 NUMPY = """
 import numpy
@@ -303,9 +305,18 @@ def check_models(c, with_numpy):
     body = b'{"x":[1,2,3]}'
     headers = {"Content-Type": "application/json"}
     c.expect("the archive's model", c.ask("/predictions/model", body, headers=headers), (200, {"sum": [3.0, 14.0, 106.0]}))
+    insights = (200, {"rows": [2.0, 4.0, 6.0], "keys": ["x"], "target": 0})
+    c.expect("explanations", c.ask("/explanations/model", body, headers=headers), insights)
+    c.expect("of a version", c.ask("/explanations/model/1.0", body, headers=headers), insights)
+    c.expect("by KServe's first protocol", c.ask("/v1/models/model:explain", body, headers=headers), insights)
+    c.expect("predictions are still none", c.ask("/predictions/model", body, headers=headers), (200, {"sum": [3.0, 14.0, 106.0]}))
+    c.expect("its rows are its handler's", c.ask("/v1/models/model:predict", body, headers=headers),
+             lambda got: got[0] == 400 and "Python handler" in got[1]["error"])
     c.expect("tensors that do not fit", c.ask("/predictions/model", b'{"x":[1,2]}', headers=headers)[0], 503)
     c.expect("the next", c.ask("/predictions/model", body, headers=headers)[0], 200)
     if with_numpy:
+        c.expect("no get_insights", c.ask("/explanations/numpy", body, headers=headers),
+                 lambda got: got[0] == 503 and got[1]["message"].startswith("Prediction failed"))
         c.expect("by numpy", c.ask("/predictions/numpy", body, headers=headers), (200, [2.0, 12.0, 103.0]))
 
 

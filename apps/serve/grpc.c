@@ -651,6 +651,7 @@ static const struct method {
     {"/grpc.health.v1.Health/Watch", SERVE_INFER | SERVE_MANAGE, OPEN, health_watch},
     {TORCH "Ping", SERVE_INFER, OPEN, torch_ping},
     {TORCH "Predictions", SERVE_INFER, 0, predictions},
+    {TORCH "StreamPredictions", SERVE_INFER, 0, predictions}, /* a stream of one */
     {MANAGE "DescribeModel", SERVE_MANAGE, 0, describe},
     {MANAGE "ListModels", SERVE_MANAGE, 0, list},
     {MANAGE "RegisterModel", SERVE_MANAGE, API, add_model},

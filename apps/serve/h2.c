@@ -248,7 +248,7 @@ static void dispatch(stream *s) {
   s->in_flight = true;
   serve_name_request(job, s->request_id, s->parent);
   job->is_grpc = s->is_grpc;
-  job->is_torch = !base_str_starts(job->path, "/v2");
+  job->is_torch = serve_is_torch(job->path);
   if (s->is_refused && job->is_over) serve_refuse_memory(job);
   else if (s->is_refused) serve_refuse(job, 413, "the request is too large");
   else if (!s->is_grpc) answered = route_rest(s);

@@ -178,7 +178,7 @@ static void begin_reply(loop *l, connection *c) {
 static void refuse(loop *l, connection *c, int32_t status) {
   c->close_after = c->refused = true;
   split_target(c);
-  c->job.is_torch = c->head.target.length && !base_str_starts(c->head.target, "/v2");
+  c->job.is_torch = c->head.target.length && serve_is_torch(c->head.target);
   if (c->job.is_over) serve_refuse_memory(&c->job);
   else serve_refuse(&c->job, status, "%s", http_reason(status));
   begin_reply(l, c);
@@ -202,7 +202,7 @@ static bool describe_request(connection *c, serve_job *job) {
   job->roles = c->roles;
   job->type = "application/json";
   job->json_count = -1;
-  job->is_torch = !base_str_starts(job->path, "/v2");
+  job->is_torch = serve_is_torch(job->path);
   if (!count.at) return true;
   if (base_str_int(count, &job->json_count) && job->json_count >= 0 && (size_t)job->json_count <= job->count)
     return true;

@@ -350,8 +350,8 @@ static bool add_inputs(const serve_job *job, base_text *text, base_str *parts, u
 }
 
 static bool add_request(const serve_job *job, base_text *text, base_str *parts, uint32_t *count) {
-  base_text_print(text, "{\"headers\":{");
-  bool first = true;
+  base_text_print(text, "{\"headers\":{%s", job->explains ? "\"explain\":\"True\"" : "");
+  bool first = !job->explains;
   for (uint32_t i = 0; i < job->field_count; i++) {
     const http_field *f = &job->fields[i];
     if (f->name.length == 13 && strncasecmp(f->name.at, "authorization", 13) == 0) continue; /* the server's own */

@@ -6,6 +6,8 @@
 
 enum { MOST_PARTS = 4, FIRST_BODY = 4096 };
 
+bool serve_is_torch(base_str path) { return !base_str_starts(path, "/v1/") && !base_str_starts(path, "/v2"); }
+
 /* ---- replies ---- */
 
 /* TorchServe's exception of a status. */
@@ -279,6 +281,41 @@ static bool predict(serve_job *job, char **parts) {
   return !serve_find_turn(job, parts[0], parts[1]) || serve_predict(job);
 }
 
+/* SageMaker's: the query names the model, or there is one alone. */
+static bool invocations(serve_job *job, char **parts) {
+  const serve_server *server = job->server;
+  const char *name = serve_query(job, "model_name");
+  if (!name && server->model_count == 1) name = server->models[0]->name;
+  parts[0] = name ? base_arena_text(job->arena, name) : NULL;
+  if (parts[0]) return predict(job, parts);
+  serve_refuse(job, 400, "Parameter model_name is required.");
+  return true;
+}
+
+/* A Python handler explains where its class can. Others fail as TorchServe's do that cannot. */
+static bool explain(serve_job *job, char **parts) {
+  if (!serve_find_turn(job, parts[0], parts[1])) return true;
+  job->explains = true;
+  if (job->version->python) return serve_predict(job);
+  serve_refuse_as(job, job->is_torch ? 503 : 501, "InternalServerException",
+                  "Prediction failed: the built-in handlers have no explanations; a Python handler with get_insights "
+                  "can have them");
+  return true;
+}
+
+/* ---- KServe's first protocol ---- */
+
+static bool v1_list(serve_job *job, char **parts) {
+  (void)parts;
+  base_text_print(&job->reply, "{\"models\":[");
+  for (uint32_t i = 0; i < job->server->model_count; i++)
+    base_text_print(&job->reply, "%s\"%s\"", i ? "," : "", job->server->models[i]->name);
+  serve_answer(job, 200, "]}");
+  return true;
+}
+
+static bool v1_predict(serve_job *job, char **parts) { return compute(job, parts, &serve_v1); }
+
 /* ---- the table ---- */
 
 static bool describe_api(serve_job *job, char **parts);
@@ -313,6 +350,15 @@ static const struct route {
     {"POST, PUT", "/predictions/{}", SERVE_INFER, TORCH, predict, "inference by the model's handler"},
     {"POST, PUT", "/predictions/{}/{}", SERVE_INFER, TORCH, predict, "inference by the version's handler"},
     {"POST, PUT", "/models/{}/invoke", SERVE_INFER, TORCH, predict, "inference by the model's handler"},
+    {"POST, PUT", "/invocations", SERVE_INFER, TORCH, invocations, "inference by a model's handler, as SageMaker asks"},
+    {"POST, PUT", "/{}/predict", SERVE_INFER, TORCH, predict, "inference by the model's handler"},
+    {"POST, PUT", "/{}/{}/predict", SERVE_INFER, TORCH, predict, "inference by the version's handler"},
+    {"POST, PUT", "/explanations/{}", SERVE_INFER, TORCH, explain, "why the model's handler answers so"},
+    {"POST, PUT", "/explanations/{}/{}", SERVE_INFER, TORCH, explain, "why the version's handler answers so"},
+    {"GET, HEAD", "/v1/models", SERVE_INFER, 0, v1_list, "the models"},
+    {"GET, HEAD", "/v1/models/{}", SERVE_INFER, OPEN, model_ready, "is the model ready?"},
+    {"POST", "/v1/models/{}:predict", SERVE_INFER, 0, v1_predict, "inference by rows of JSON"},
+    {"POST", "/v1/models/{}:explain", SERVE_INFER, 0, explain, "why the model's handler answers so"},
     {"GET, HEAD", "/metrics", SERVE_METRICS, TORCH | OPEN, metrics, "figures as Prometheus' text"},
     {"POST", "/models", SERVE_MANAGE, TORCH | API, serve_register, "register a model"},
     {"GET, HEAD", "/models", SERVE_MANAGE, TORCH, serve_list, "the models"},
@@ -430,8 +476,9 @@ static bool matches(const char *pattern, base_str path, base_str *parts) {
   uint32_t count = 0;
   while (*pattern) {
     if (pattern[0] == '{') {
-      const char *slash = at < end ? memchr(at, '/', (size_t)(end - at)) : NULL;
-      const char *stop = slash ? slash : end;
+      const bool has_verb = pattern[2] == ':'; /* in front of which is a name, and no name has a colon */
+      const char *stop = at;
+      while (stop < end && *stop != '/' && !(has_verb && *stop == ':')) stop++;
       if (stop == at) return false;
       parts[count++] = (base_str){at, (size_t)(stop - at)};
       at = stop;
@@ -495,7 +542,7 @@ bool serve_route(serve_job *job) {
   char *parts[MOST_PARTS] = {0};
   bool known;
   const struct route *route = find_route(job, found, &known);
-  job->is_torch = !base_str_starts(job->path, "/v2");
+  job->is_torch = serve_is_torch(job->path);
   if (!route && base_str_is(job->method, "OPTIONS") && (known || base_str_is(job->path, "*"))) {
     serve_answer(job, 200, "%s", ""); /* what a page in a browser asks before it sends such a request */
     return true;

@@ -37,10 +37,11 @@ static serve_version *take_version(serve_server *server) {
   return v;
 }
 
+/* What explains and what does not are no batch: a handler asks for it once. */
 static uint32_t take_jobs(serve_version *v, serve_job **jobs) {
   uint32_t count = 0;
   const uint32_t most = v->batch_rows < SERVE_MOST_BATCH ? v->batch_rows : SERVE_MOST_BATCH;
-  while (v->first && count < most) {
+  while (v->first && count < most && (!count || v->first->explains == jobs[0]->explains)) {
     jobs[count++] = v->first;
     v->first->is_queued = false;
     v->first = v->first->next;

@@ -65,7 +65,7 @@ struct serve_job {
   uint64_t queued_ns, computed_ns; /* how long it waited and was computed; 0: it was not */
   int32_t grpc_status;             /* of the reply, where is_grpc */
   uint32_t roles;                  /* of the address that it came by */
-  bool is_torch;                   /* errors are written as TorchServe writes them */
+  bool is_torch;                   /* errors are written as TorchServe writes them, not as KServe */
   bool is_grpc;                    /* errors are their text alone */
   bool is_full;                    /* it was refused since the queue is full */
   enum { SERVE_PLAIN, SERVE_WRAPPED, SERVE_REPOSITORY } shape; /* of a gRPC message around what REST would reply */
@@ -81,6 +81,7 @@ struct serve_job {
   bool is_queued;       /* in its version's queue; under server->lock */
   const serve_protocol *protocol;
   struct serve_pair *pair; /* that it is compared in (traffic.c); NULL: none */
+  bool explains;           /* of /explanations: its handler is to say why it answers so */
   bool is_copy;            /* for a comparison: nobody waits for its reply */
   bool is_default;         /* it named no version, and has the default one */
   serve_version *version;  /* of which it holds a reference */
@@ -334,7 +335,9 @@ void serve_print_address(const serve_address *address);
 /* When a transfer has taken too long that began at `begin_ns`, and of which the last of `bytes` moved at `moved_ns`. */
 uint64_t serve_transfer_end(const serve_server *server, uint64_t begin_ns, uint64_t moved_ns, uint64_t bytes);
 
-/* route.c: true: answered; false: it is in a queue, and comes back. */
+/* route.c: does a route of the path write errors as TorchServe does? */
+bool serve_is_torch(base_str path);
+/* True: answered; false: it is in a queue, and comes back. */
 bool serve_route(serve_job *job);
 /* Frees what a job holds, and lets go of its version. */
 void serve_free_job(serve_job *job);
@@ -373,9 +376,14 @@ bool serve_repository_unload(serve_job *job, char **parts);
 /* page.c: the page at the management address. */
 bool serve_page(serve_job *job, char **parts);
 
-/* v2.c, predict.c, text.c: KServe's inference, TorchServe's image_classifier and text_classifier. */
-extern const serve_protocol serve_v2, serve_prediction, serve_text;
-const serve_handler *serve_find_handler(const char *name); /* NULL: there is no such handler */
+/* v2.c, v1.c, predict.c, text.c: KServe's inference, TorchServe's image_classifier and text_classifier. */
+extern const serve_protocol serve_v2, serve_v1, serve_prediction, serve_text;
+enum { SERVE_MOST_JSON = 1 << 24 }; /* bytes of tensors as JSON */
+/* v2.c: a number of JSON as an element. False: it is none (NULL), or one that the type does not hold. */
+struct fmt_json;
+bool serve_store_number(const td_tensor *t, int64_t index, const struct fmt_json *v);
+bool serve_print_element(base_text *to, const td_tensor *t, int64_t index); /* false: JSON cannot say it */
+const serve_handler *serve_find_handler(const char *name);                  /* NULL: there is no such handler */
 /* A picture's file as the model's input `index`, by the preset. */
 td_status serve_read_picture(serve_job *job, size_t index, base_str file, const char *preset, td_tensor *t,
                              td_error *err);

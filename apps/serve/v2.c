@@ -14,7 +14,7 @@ static const struct {
 } datatypes[] = {{"BOOL", TD_BOOL}, {"UINT8", TD_U8},  {"UINT16", TD_U16}, {"UINT32", TD_U32},  {"UINT64", TD_U64},
                  {"INT8", TD_I8},   {"INT16", TD_I16}, {"INT32", TD_I32},  {"INT64", TD_I64},   {"FP16", TD_F16},
                  {"BF16", TD_BF16}, {"FP32", TD_F32},  {"FP64", TD_F64},   {"BYTES", TD_STRING}};
-enum { DATATYPES = sizeof datatypes / sizeof *datatypes, MOST_JSON = 1 << 24 };
+enum { DATATYPES = sizeof datatypes / sizeof *datatypes };
 
 const char *serve_datatype(td_dtype dtype) {
   for (size_t i = 0; i < DATATYPES; i++)
@@ -33,7 +33,8 @@ static td_status bad(td_error *err, const char *name, const char *text) {
 }
 
 /* Whole numbers that a type does not hold are refused, not wrapped. */
-static bool store(const td_tensor *t, int64_t index, const fmt_json *v) {
+bool serve_store_number(const td_tensor *t, int64_t index, const fmt_json *v) {
+  if (!v) return false;
   const bool truth = v->kind == FMT_JSON_TRUE || v->kind == FMT_JSON_FALSE;
   if (t->dtype == TD_BOOL && truth) {
     base_store_i64(TD_BOOL, t->data, index, v->kind == FMT_JSON_TRUE);
@@ -57,7 +58,7 @@ static bool fill(const td_tensor *t, int64_t *at, int64_t count, const fmt_json 
     if (fmt_json_is(v, FMT_JSON_ARRAY)) {
       if (!fill(t, at, count, v)) return false;
     } else {
-      if (*at == count || !store(t, *at, v)) return false;
+      if (*at == count || !serve_store_number(t, *at, v)) return false;
       ++*at;
     }
   }
@@ -168,24 +169,28 @@ bool serve_print_float(base_text *to, double value, bool is_f64) {
   return true;
 }
 
+bool serve_print_element(base_text *to, const td_tensor *t, int64_t i) {
+  if (base_is_float(t->dtype)) return serve_print_float(to, base_load_f64(t->dtype, t->data, i), t->dtype == TD_F64);
+  if (t->dtype == TD_STRING) {
+    const td_string s = ((const td_string *)t->data)[i];
+    base_text_quote(to, s.at, s.length);
+  } else if (t->dtype == TD_BOOL) {
+    base_text_print(to, "%s", base_load_i64(TD_BOOL, t->data, i) ? "true" : "false");
+  } else if (t->dtype == TD_U64) {
+    base_text_print(to, "%llu", (unsigned long long)((const base_u64 *)t->data)[i]);
+  } else {
+    base_text_print(to, "%lld", (long long)base_load_i64(t->dtype, t->data, i));
+  }
+  return true;
+}
+
 static td_status print_data(base_text *to, const char *name, const td_tensor *t, int64_t count, td_error *err) {
   if (t->dtype == TD_F16 || t->dtype == TD_BF16) return bad(err, name, "FP16 and BF16 are given as binary data alone");
   base_text_print(to, ",\"data\":[");
   for (int64_t i = 0; i < count; i++) {
     if (i) base_text_add(to, ",", 1);
-    if (base_is_float(t->dtype)) {
-      if (!serve_print_float(to, base_load_f64(t->dtype, t->data, i), t->dtype == TD_F64))
-        return bad(err, name, "holds numbers that JSON cannot say (infinite, or none): ask for binary data");
-    } else if (t->dtype == TD_STRING) {
-      const td_string s = ((const td_string *)t->data)[i];
-      base_text_quote(to, s.at, s.length);
-    } else if (t->dtype == TD_BOOL) {
-      base_text_print(to, "%s", base_load_i64(TD_BOOL, t->data, i) ? "true" : "false");
-    } else if (t->dtype == TD_U64) {
-      base_text_print(to, "%llu", (unsigned long long)((const base_u64 *)t->data)[i]);
-    } else {
-      base_text_print(to, "%lld", (long long)base_load_i64(t->dtype, t->data, i));
-    }
+    if (!serve_print_element(to, t, i))
+      return bad(err, name, "holds numbers that JSON cannot say (infinite, or none): ask for binary data");
   }
   base_text_print(to, "]}");
   return TD_OK;
@@ -298,7 +303,7 @@ static td_status read_request(serve_job *job, td_error *err) {
   if (job->json_count == 0) return read_bytes(job, err);
   const size_t json = job->json_count < 0 ? job->count : (size_t)job->json_count;
   base_str rest = {job->body + json, job->count - json};
-  if (json > MOST_JSON) return bad(err, NULL, "more than 16 MiB of JSON: send tensors as binary data");
+  if (json > SERVE_MOST_JSON) return bad(err, NULL, "more than 16 MiB of JSON: send tensors as binary data");
   TRY(fmt_json_read(job->arena, "the request", job->body, json, &root, err));
   job->asked = root;
   const fmt_json *inputs = fmt_json_get(root, "inputs");

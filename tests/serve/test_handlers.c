@@ -157,6 +157,13 @@ static void pictures_as_bytes(void **state) {
   assert_non_null(data);
   assert_int_equal(sscanf(data, "\"data\":[%lf,%lf,%lf,%lf,%lf,%lf]", y, y + 1, y + 2, y + 3, y + 4, y + 5), 6);
   assert_true(fabs(y[0] - (1 - 0.485) / 0.229) < 1e-5 && fabs(y[5] + 0.406 / 0.225) < 1e-5 && y[3] == y[0]);
+  snprintf(text, sizeof text, "{\"instances\":[{\"b64\":\"%s\"},{\"x\":{\"b64\":\"%s\"}}]}", encoded, encoded);
+  assert_int_equal(post(f, "/v1/models/pictures:predict", "", text, strlen(text)), 200);
+  data = strstr(f->reply, "{\"predictions\":[[");
+  assert_non_null(data);
+  assert_int_equal(
+      sscanf(data, "{\"predictions\":[[%lf,%lf,%lf],[%lf,%lf,%lf]]}", y, y + 1, y + 2, y + 3, y + 4, y + 5), 6);
+  assert_true(fabs(y[0] - (1 - 0.485) / 0.229) < 1e-5 && fabs(y[5] + 0.406 / 0.225) < 1e-5 && y[3] == y[0]);
   int length = snprintf(text, sizeof text,
                         "{\"inputs\":[{\"name\":\"x\",\"datatype\":\"BYTES\",\"shape\":[1],\"parameters\":"
                         "{\"binary_data_size\":%d}}]}",

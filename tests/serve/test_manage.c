@@ -75,6 +75,11 @@ static void addresses(void **state) {
   expect(t, METRICS, "GET", "/metrics", "", 200, "# TYPE ts_inference_requests_total counter");
   expect(t, MANAGEMENT, "POST", "/predictions/first", "", 404, "no such route");
   expect(t, INFERENCE, "POST", "/v2/models/first/infer", ROW, 200, "[9.0,16.0]");
+  expect(t, INFERENCE, "POST", "/v1/models/first:predict", "{\"instances\":[[1,2],[3,-4],[0.5,0]]}", 200,
+         "{\"predictions\":[[1.0,4.0],[9.0,16.0],[0.25,0.0]]}");
+  expect(t, INFERENCE, "POST", "/v1/models/first:predict", "{\"instances\":[{\"x\":[1,2]}]}", 200, "[[1.0,4.0]]");
+  expect(t, INFERENCE, "POST", "/v1/models/first:predict", "{\"instances\":[[1,2],[3],[4,5,6]]}", 400, "different");
+  expect(t, INFERENCE, "POST", "/v1/models/first:predict", "{\"instances\":[[1,2],3,[4,5]]}", 400, "different");
 }
 
 static void lifecycle(void **state) {

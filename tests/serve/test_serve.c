@@ -98,6 +98,50 @@ static void routes(void **state) {
       {"POST", infer, "", 400, "error"},
       {"POST", "/predictions/add", "no picture", 400, "\"type\": \"BadRequestException\""},
       {"POST", "/predictions/other", "x", 404, "other"},
+      {"POST", "/invocations?model_name=add", "x", 400, "this model takes tensors"},
+      {"POST", "/invocations?model_name=other", "x", 404, "Model not found: other"},
+      {"POST", "/invocations", "x", 400, "Parameter model_name is required."},
+      {"PUT", "/add/predict", "x", 400, "this model takes tensors"},
+      {"POST", "/add/1/predict", "x", 400, "this model takes tensors"},
+      {"POST", "/add/2/predict", "x", 404, "ModelVersionNotFoundException"},
+      {"POST", "/explanations/add", "x", 503, "\"message\": \"Prediction failed: the built-in handlers have no"},
+      {"POST", "/explanations/add/2", "x", 404, "ModelVersionNotFoundException"},
+      {"POST", "/explanations/other", "x", 404, "ModelNotFoundException"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const int status = ask_path(*state, rows[i].method, rows[i].path, rows[i].body);
+    if (status != rows[i].status || !strstr(((fixture *)*state)->reply, rows[i].says))
+      fail_msg("%s %s: %d %s", rows[i].path, rows[i].body, status, ((fixture *)*state)->reply);
+  }
+}
+
+/* KServe's first protocol: members of each row are the inputs' rows. */
+static void rows_of_json(void **state) {
+  static const char path[] = "/v1/models/add:predict";
+  static const struct {
+    const char *method, *path, *body;
+    int status;
+    const char *says;
+  } rows[] = {
+      {"GET", "/v1/models", "", 200, "{\"models\":[\"add\",\"colours\"]}"},
+      {"GET", "/v1/models/add", "", 200, "{\"name\":\"add\",\"ready\":true}"},
+      {"GET", "/v1/models/other", "", 404, "{\"error\":"},
+      {"POST", path, "{\"instances\":[{\"x\":1,\"y\":0.1},{\"x\":2.5,\"y\":2},{\"y\":1e3,\"x\":-3}]}", 200,
+       "\r\n{\"predictions\":[1.1,4.5,997.0]}"},
+      {"POST", path, "{\"instances\":[{\"x\":1,\"y\":2},{\"x\":1},{\"x\":1,\"y\":2}]}", 400, "y: has rows"},
+      {"POST", path, "{\"instances\":[{\"x\":1,\"y\":2},{\"x\":[1],\"y\":2},{\"x\":1,\"y\":2}]}", 400, "x: has rows"},
+      {"POST", path, "{\"instances\":[{\"x\":\"1\",\"y\":2}]}", 400, "{\"error\":"},
+      {"POST", path, "{\"instances\":[{\"x\":true,\"y\":2}]}", 400, "does not hold"},
+      {"POST", path, "{\"instances\":[{\"x\":1,\"y\":2}]}", 400, "{\"error\":"}, /* it takes three */
+      {"POST", path, "{\"instances\":[[1,2,3]]}", 400, "x: is not among"},
+      {"POST", path, "{\"instances\":[]}", 400, "instances"},
+      {"POST", path, "{\"instances\":7}", 400, "instances"},
+      {"POST", path, "[1", 400, "{\"error\":"},
+      {"POST", path, "", 400, "the request is empty"},
+      {"GET", path, "", 404, "Model not found: add:predict"},
+      {"POST", "/v1/models/other:predict", "{}", 404, "{\"error\":\"Model not found: other\"}"},
+      {"POST", "/v1/models/add:explain", "{}", 501, "{\"error\":\"Prediction failed"},
+      {"POST", "/v1/models/add:other", "{}", 405, "GET, HEAD"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     const int status = ask_path(*state, rows[i].method, rows[i].path, rows[i].body);
@@ -449,7 +493,8 @@ static void slow(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(routes),       cmocka_unit_test(binary),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(routes),       cmocka_unit_test(rows_of_json),
+                                     cmocka_unit_test(rows_of_json), cmocka_unit_test(binary),
                                      cmocka_unit_test(ways_to_send), cmocka_unit_test(archives),
                                      cmocka_unit_test(metrics),      cmocka_unit_test(packed),
                                      cmocka_unit_test(limits),       cmocka_unit_test(budget),

@@ -97,12 +97,21 @@ class BaseHandler(ABC):
     def handle(self, data, context):
         start = time.time()
         self.context = context
-        output = self.postprocess(self.inference(self.preprocess(data)))
+        rows = self.preprocess(data)
+        output = self.explain_handle(rows, data) if self._is_explain() else self.postprocess(self.inference(rows))
         context.metrics.add_time("HandlerTime", round((time.time() - start) * 1000, 2), None, "ms")
         return output
 
     def explain_handle(self, data_preprocess, raw_data):
-        raise RuntimeError("treadle serve has no explanations")
+        if not hasattr(self, "get_insights"):
+            raise RuntimeError("this handler has no get_insights, which explanations come from")
+        row = raw_data[0]
+        inputs = (row.get("data") or row.get("body")) if isinstance(row, dict) else None
+        target = row.get("target") if isinstance(row, dict) else None
+        return self.get_insights(data_preprocess, inputs, target or 0)
+
+    def _is_explain(self):
+        return self.context.get_request_header(0, "explain") == "True"
 
     def describe_handle(self):
         return {}

@@ -203,6 +203,24 @@ def check_budget(program, folder, c):
         c.expect("the end", server.wait(20), 0)
 
 
+def check_listeners(port, c):
+    """Two streams listen already; there is room for 256, on whatever connections."""
+    apart = [("grpc.use_local_subchannel_pool", 1)]
+    channels = [grpc.insecure_channel(f"127.0.0.1:{port}", apart) for _ in range(4)]
+    watch = lambda channel: channel.unary_stream("/grpc.health.v1.Health/Watch")(put(1, "add"), timeout=60)
+    streams = [watch(channels[i % 3]) for i in range(254)]
+    c.expect("as many listeners as may be", [next(one) for one in streams] == [put(1, 1)] * 254, True)
+    try:
+        c.expect("one more", next(watch(channels[3])), None)
+    except grpc.RpcError as error:
+        c.expect("one more", error.code().name, "RESOURCE_EXHAUSTED")
+    streams.pop().cancel()
+    time.sleep(0.5)
+    c.expect("one in its place", next(watch(channels[3])), put(1, 1))
+    for channel in channels:
+        channel.close()
+
+
 def check_watch(program, folder, c):
     """Health by a stream: what is, then each change, to the end of the server."""
     command = [program, "--port", "0", "--enable-model-api", "--model-store", ".", "--drain-delay", "1", "--drain", "30", "--transfer-timeout", "1", "add=net.tdir"]
@@ -220,6 +238,7 @@ def check_watch(program, folder, c):
         own.call(MANAGE + "ScaleWorker", put(1, "net") + put(3, 0) + put(4, 0) + put(6, 1))
         c.expect("health without workers", next(model), put(1, 2))
         watch("add").cancel()
+        check_listeners(own.port, c)
         server.terminate()
         c.expect("health at the end", next(everything), put(1, 2))
         for stream in (everything, model):

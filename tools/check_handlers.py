@@ -53,6 +53,7 @@ class Echo(BaseHandler):
         if what == "limits": return [resource.getrlimit(resource.RLIMIT_CORE)[0], resource.getrlimit(resource.RLIMIT_DATA)[0]]
         if what == "signals": return [line for line in open("/proc/self/status").read().split("\\n") if line.startswith("SigBlk")]
         if what == "pid": return os.getpid()
+        if what == "large": return b"x" * (24 << 20)
         if what == "typed":
             context.set_response_content_type(i, "image/x-own")
             context.set_response_status(code=202, phrase="Fine", idx=i)
@@ -413,6 +414,11 @@ def main():
             checks.expect("the end while one works", server.wait(20), 0)
             reply.result()
             checks.expect("its folder and worker", checks.wait_for(lambda: not folders(folder) and not any(map(is_running, pids))), True)
+        with serving(checks, folder, "--python-handlers", "--most-held", str(1 << 24), "echo.mar", python=python):
+            pids = workers_of(checks, "echo")
+            checks.expect("a reply beyond what may be held", checks.message("large"),
+                          lambda got: got[0] == 503 and "--most-held" in got[2])
+            checks.expect("its worker stays", (checks.echo("b"), workers_of(checks, "echo")), ((200, {"body": "b"}), pids))
         with serving(checks, folder, "--python-handlers", "echo.mar", python=python) as server:
             pids = workers_of(checks, "echo")
             server.kill()

@@ -6,7 +6,7 @@
 #include "fmt/wire.h"
 #include "h2.h"
 
-enum { MOST_TEXT = 4096, MOST_INPUTS = 256 };
+enum { MOST_TEXT = 4096, MOST_INPUTS = 256, MOST_LISTENERS = 256 };
 
 /* gRPC's statuses. */
 enum {
@@ -115,7 +115,14 @@ static bool health_check(serve_job *job) {
 
 /* The stream goes on (serve_h2_watch). */
 static bool health_watch(serve_job *job) {
-  if (!read_service(job, &job->watched)) return true;
+  const char *service;
+  if (!read_service(job, &service)) return true;
+  if (job->server->listeners == MOST_LISTENERS) {
+    serve_refuse(job, 429, "health is told to %d listeners already: ask with Check", MOST_LISTENERS);
+    return true;
+  }
+  job->server->listeners++;
+  job->watched = service;
   serve_grpc_tell_health(job, serve_grpc_health(job->server, job->watched));
   return true;
 }

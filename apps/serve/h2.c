@@ -33,7 +33,7 @@ struct serve_h2 {
   serve_server *server;
   serve_channel *channel;
   const char *client;
-  uint32_t roles, streams;
+  uint32_t roles, streams, listeners; /* listeners: streams that are told of health */
   bool blocked;
   size_t waiting; /* bytes of bodies */
   stream *first;
@@ -66,6 +66,7 @@ static void unlink_stream(stream *s) {
   serve_h2 *h = s->h;
   if (s->before) s->before->after = s->after;
   else h->first = s->after;
+  if (s->job.watched) h->listeners--;
   if (s->after) s->after->before = s->before;
   h->streams--;
   h->waiting -= s->job.cap;
@@ -253,6 +254,7 @@ static void dispatch(stream *s) {
   else if (s->is_refused) serve_refuse(job, 413, "the request is too large");
   else if (!s->is_grpc) answered = route_rest(s);
   else if (take_message(s)) answered = serve_grpc(job);
+  if (job->watched) s->h->listeners++;
   if (answered) respond(job);
 }
 
@@ -422,9 +424,12 @@ bool serve_h2_receive(serve_h2 *h, const char *bytes, size_t count) {
   return nghttp2_session_mem_recv(h->session, (const uint8_t *)bytes, count) == (ssize_t)count;
 }
 
+/* What changed while a stream was still being told something else is told when that is sent. */
 bool serve_h2_send(serve_h2 *h) {
-  h->blocked = false;
-  if (nghttp2_session_send(h->session) != 0) return false;
+  do {
+    h->blocked = false;
+    if (nghttp2_session_send(h->session) != 0) return false;
+  } while (!h->blocked && serve_h2_watch(h) > 0);
   return nghttp2_session_want_read(h->session) || nghttp2_session_want_write(h->session) || h->streams;
 }
 
@@ -447,7 +452,7 @@ int32_t serve_h2_expire(serve_h2 *h) {
 
 uint32_t serve_h2_watch(serve_h2 *h) {
   uint32_t told = 0;
-  for (stream *s = h->first; s; s = s->after) {
+  for (stream *s = h->listeners ? h->first : NULL; s; s = s->after) {
     if (!is_waiting(s)) continue; /* who is slow hears of the last change alone */
     const int32_t health = serve_grpc_health(h->server, s->job.watched);
     if (health == s->job.health) continue;

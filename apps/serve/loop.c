@@ -48,8 +48,9 @@ typedef struct loop {
   bool resting;                                   /* descriptors ran out: listeners are not asked until one is free */
   bool closing;                                   /* connections end when they have been answered */
   uint32_t open;
-  serve_tls *tls;    /* of addresses with https */
-  uint64_t swept_ns; /* when all connections were looked at last */
+  serve_tls *tls;        /* of addresses with https */
+  uint64_t swept_ns;     /* when all connections were looked at last */
+  uint32_t told_changes; /* of health, that listeners have heard of */
   connection *all;
 } loop;
 
@@ -516,7 +517,7 @@ static void give_out(loop *l, connection *c) {
 
 static void sweep_streams(loop *l, connection *c) {
   const int32_t reset = serve_h2_expire(c->h2);
-  if (serve_h2_watch(c->h2) + (reset > 0) > 0) send_streams(l, c);
+  if (reset > 0) send_streams(l, c);
   else if (reset < 0) drop(l, c);
 }
 
@@ -560,10 +561,20 @@ static void close_listeners(loop *l) {
   }
 }
 
+/* Whoever listens to health hears of changes since the last time. */
+static void tell_health(loop *l) {
+  const uint32_t changes = __atomic_load_n(&l->server->health_changes, __ATOMIC_ACQUIRE);
+  if (changes == l->told_changes) return;
+  l->told_changes = changes;
+  for (connection *c = l->all; l->server->listeners && c < l->all + CONNECTIONS; c++)
+    if (c->channel.fd >= 0 && c->state == STREAMS && serve_h2_watch(c->h2)) send_streams(l, c);
+}
+
 static void turn(loop *l) {
   struct epoll_event events[64];
   const int count = epoll_wait(l->epoll, events, 64, SWEEP_MS);
   for (int i = 0; i < count; i++) handle(l, &events[i]);
+  tell_health(l);
   if (sys_clock_ns() - l->swept_ns >= SWEEP_MS * 1000000ull) sweep(l);
 }
 
@@ -630,6 +641,7 @@ static void drain(loop *l) {
   const uint64_t heard = sys_clock_ns() + (uint64_t)l->server->options.delay_s * 1000000000ull;
   const uint64_t until = heard + (uint64_t)l->server->options.drain_s * 1000000000ull;
   l->server->draining = true;
+  serve_note_health(l->server);
   while (sys_clock_ns() < heard && !told_to_end(l)) turn(l);
   l->closing = true;
   close_listeners(l);

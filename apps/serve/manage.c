@@ -233,6 +233,7 @@ bool serve_scale_workers(serve_job *job, char **parts) {
   o->workers = (uint32_t)most;
   v->min_workers = (uint32_t)least;
   v->max_workers = (uint32_t)most;
+  serve_note_health(job->server);
   job->finish = scaled;
   serve_order(job, scale);
   return false;
@@ -343,6 +344,7 @@ bool serve_set_default(serve_job *job, char **parts) {
   serve_model *m = serve_find_model(job->server, parts[0]);
   for (uint32_t i = 0; i < m->count; i++)
     if (m->versions[i] == v) m->current = i;
+  serve_note_health(job->server);
   v->split = v->shadow = 0; /* it has them all */
   serve_answer(job, 200,
                "{\n  \"status\": \"Default version successfully updated for model \\\"%s\\\" to \\\"%s\\\"\"\n}\n",

@@ -95,6 +95,7 @@ td_status serve_add_version(serve_server *server, serve_version *v, td_error *er
     return base_no_memory(err, "a version");
   }
   serve_keep(v);
+  serve_note_health(server);
   return TD_OK;
 }
 
@@ -104,5 +105,6 @@ void serve_remove_version(serve_server *server, serve_model *m, uint32_t index) 
   memmove(&m->versions[index], &m->versions[index + 1], (m->count - index) * sizeof(serve_version *));
   if (m->current > index) m->current--;
   if (!m->count) remove_model(server, m);
+  serve_note_health(server);
   serve_release(v);
 }

@@ -126,6 +126,7 @@ td_status serve_python_start(serve_version *v, uint32_t workers, td_error *err) 
       else if (all == TD_OK) all = base_fail(err, status, own.name, -1, "%s", own.text);
     }
   }
+  serve_note_health(v->server);
   return all;
 }
 
@@ -182,6 +183,7 @@ static void note_start(serve_version *v, serve_worker *w, const td_error *err) {
   }
   const bool none_left = !w && !v->session_count;
   pthread_mutex_unlock(&server->lock);
+  serve_note_health(server);
   if (!w) fprintf(stderr, "treadle-serve: model %s: no worker: %s\n", v->name, err->text);
   if (none_left) refuse_all(v);
 }
@@ -231,6 +233,7 @@ static void lose(serve_version *v, serve_worker *w) {
   p->dead = w;
   v->session_count--;
   p->missing++;
+  serve_note_health(v->server);
 }
 
 void serve_python_watch(serve_version *v) {
@@ -281,6 +284,7 @@ void serve_python_forget_missing(serve_version *v) {
   v->python->missing = 0;
   v->python->failures = 0;
   pthread_mutex_unlock(&v->server->lock);
+  serve_note_health(v->server);
 }
 
 /* ---- a batch ---- */
@@ -319,6 +323,14 @@ static bool keep_sending(void *user) { return !is_stopping(((const batch *)user)
 static void refuse_batch(batch *b, int32_t status, const char *text) {
   for (uint32_t i = 0; b->all && i < b->count; i++)
     serve_refuse_as(b->jobs[i], status, "InternalServerException", "%s", text);
+}
+
+/* Out of memory, or `kept` was of the bytes that requests may hold together. */
+static void refuse_for_memory(batch *b, const serve_job *kept) {
+  refuse_batch(b, kept->is_over ? 503 : 507,
+               kept->is_over ? "the server holds as many bytes of requests as it may (--most-held): try again later"
+                             : "out of memory");
+  for (uint32_t i = 0; b->all && i < b->count; i++) b->jobs[i]->is_over = kept->is_over;
 }
 
 /* A part of a request: its bytes, and what the text says of it. */
@@ -391,11 +403,16 @@ static uint32_t sort_out(serve_job **jobs, uint32_t count, serve_job **todo) {
   return left;
 }
 
-static td_status send_batch(serve_worker *w, batch *b, base_arena *arena, const worker_wait *wait, td_error *err) {
-  base_text text = {.allocator = base_arena_allocator(arena)};
-  base_str *parts = base_new(arena, base_str, MOST_PARTS);
+/* `kept` counts what the arena has; where there is no room the batch is refused, and is empty then. */
+static td_status send_batch(serve_worker *w, batch *b, const serve_job *kept, const worker_wait *wait, td_error *err) {
+  base_text text = {.allocator = kept->arena ? base_arena_allocator(kept->arena) : NULL};
+  base_str *parts = kept->arena ? base_new(kept->arena, base_str, MOST_PARTS) : NULL;
   uint32_t count = 0, told = 0;
-  if (!parts) return base_no_memory(err, "a batch");
+  if (!parts) {
+    refuse_for_memory(b, kept);
+    b->count = 0;
+    return TD_OK;
+  }
   base_text_print(&text, "{\"requests\":[");
   for (uint32_t i = 0; i < b->count; i++) {
     const size_t before = text.length;
@@ -411,9 +428,11 @@ static td_status send_batch(serve_worker *w, batch *b, base_arena *arena, const 
   }
   base_text_print(&text, "]}");
   b->count = told;
-  td_status status = text.failed ? base_no_memory(err, "a batch") : TD_OK;
-  if (status == TD_OK && told)
-    status = worker_send(w, FRAME_PREDICT, (base_str){text.at, text.length}, parts, count, wait, err);
+  td_status status = TD_OK;
+  if (text.failed) {
+    refuse_for_memory(b, kept);
+    b->count = 0;
+  } else if (told) status = worker_send(w, FRAME_PREDICT, (base_str){text.at, text.length}, parts, count, wait, err);
   base_text_free(&text);
   return status;
 }
@@ -453,13 +472,25 @@ static void take_failure(batch *b, const frame *f) {
   refuse_batch(b, known ? (int32_t)status->u.i : 503, text ? text : "Prediction failed");
 }
 
-/* The next frame; `*over`: the batch has its replies by it. */
-static td_status take_frame(serve_worker *w, batch *b, base_arena *arena, bool *over, const worker_wait *wait,
+/* There was no room for a frame of that kind: the worker stays. */
+static td_status pass_over(serve_worker *w, batch *b, uint32_t kind, const serve_job *kept, const worker_wait *wait,
+                           td_error *err) {
+  const base_str told = BASE_STR("{\"error\":\"there is no memory for the tensors\",\"unsupported\":false}");
+  if (kind == FRAME_RUN) return worker_send(w, FRAME_OUTPUTS, told, NULL, 0, wait, err);
+  refuse_for_memory(b, kept);
+  return TD_OK;
+}
+
+/* The next frame; `*over`: the batch has its replies by it. `kept` counts what the arena has. */
+static td_status take_frame(serve_worker *w, batch *b, const serve_job *kept, bool *over, const worker_wait *wait,
                             td_error *err) {
   const uint64_t most = (uint64_t)w->version->server->options.most_bytes * b->count;
+  base_arena *arena = kept->arena;
   frame f;
-  TRY(worker_receive(w, arena, most, wait, &f, err));
+  const td_status status = worker_receive(w, arena, most, wait, &f, err);
   *over = f.kind == FRAME_REPLY || f.kind == FRAME_FAILED;
+  if (status == TD_NO_RESOURCE && f.kind) return pass_over(w, b, f.kind, kept, wait, err);
+  TRY(status);
   if (f.kind == FRAME_REPLY) return take_replies(b, &f, err);
   if (f.kind == FRAME_FAILED) take_failure(b, &f);
   else if (f.kind != FRAME_RUN) return base_fail(err, TD_BAD_FILE, NULL, -1, "the worker answers what nobody asked");
@@ -472,9 +503,11 @@ static td_status take_frames(serve_worker *w, batch *b, const worker_wait *wait,
   bool over = false;
   td_status status = TD_OK;
   while (status == TD_OK && !over) {
-    base_arena *arena = base_arena_new(&base_libc_allocator);
-    status = arena ? take_frame(w, b, arena, &over, wait, err) : base_no_memory(err, "a worker's frame");
-    base_arena_free(arena);
+    serve_job kept = {0}; /* no request: counts the frame */
+    serve_begin_job(&kept, w->version->server);
+    kept.arena = base_arena_new(&kept.memory);
+    status = kept.arena ? take_frame(w, b, &kept, &over, wait, err) : base_no_memory(err, "a worker's frame");
+    base_arena_free(kept.arena);
   }
   return status;
 }
@@ -510,9 +543,11 @@ bool serve_python_compute(serve_job **jobs, uint32_t *count, void *session) {
   worker_wait wait = {keep_sending, &b, sys_clock_ns() + w->version->limit_ns};
   b.count = sort_out(jobs, *count, b.jobs);
   if (!b.count) return true;
-  base_arena *arena = base_arena_new(&base_libc_allocator);
-  td_status status = arena ? send_batch(w, &b, arena, &wait, &err) : base_no_memory(&err, "a batch");
-  base_arena_free(arena);
+  serve_job kept = {0}; /* no request: counts the frame */
+  serve_begin_job(&kept, w->version->server);
+  kept.arena = base_arena_new(&kept.memory);
+  td_status status = send_batch(w, &b, &kept, &wait, &err);
+  base_arena_free(kept.arena);
   wait.goes_on = keep_waiting;
   if (status == TD_OK && b.count) status = take_frames(w, &b, &wait, &err);
   if (!b.all) *count = 0;

@@ -102,6 +102,7 @@ void serve_free_job(serve_job *job) {
   serve_free_body(job);
   base_text_free(&job->reply);
   base_arena_free(job->arena);
+  if (job->watched) job->server->listeners--;
   serve_release(job->version);
   *job = (serve_job){0};
 }

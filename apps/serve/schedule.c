@@ -16,6 +16,11 @@ void serve_done(serve_job *job) {
   if (write(server->done_event, &(uint64_t){1}, 8) != 8) return; /* the counter is full: the loop is awake */
 }
 
+void serve_note_health(serve_server *server) {
+  __atomic_add_fetch(&server->health_changes, 1, __ATOMIC_RELEASE);
+  if (write(server->done_event, &(uint64_t){1}, 8) != 8) return;
+}
+
 static void append_waiting(serve_version *v) {
   serve_version **at = &v->server->waiting;
   while (*at) at = &(*at)->next_waiting;

@@ -200,7 +200,9 @@ struct serve_server {
   pthread_cond_t load_more;
   int done_event; /* eventfd: there are jobs in `done` */
   serve_job *done;
-  uint32_t copies; /* jobs that are copies; the loop's */
+  uint32_t copies;         /* jobs that are copies; the loop's */
+  uint32_t listeners;      /* jobs that are told of health; the loop's */
+  uint32_t health_changes; /* times that some model, or the server, may have become ready or not; any thread's */
 };
 
 /* What an archive or a request says of a version; -1: nothing. */
@@ -239,6 +241,7 @@ void serve_order(serve_job *job, void (*call)(serve_job *));        /* has the l
 void serve_order_locked(serve_job *job, void (*call)(serve_job *)); /* the same with server->lock held */
 serve_job *serve_take_queue(serve_version *v);                      /* all jobs of its queue, which is empty then */
 void serve_done(serve_job *job);                                    /* from any thread: back to the loop */
+void serve_note_health(serve_server *server); /* from any thread: whoever listens to health is to be told */
 
 /* traffic.c: shares of requests for other versions than the default one. serve_find that takes turns; serve_queue that
  * may have a copy computed beside it; what comes back from a queue ends its pair. */

@@ -17,6 +17,7 @@ struct serve_pair {
   serve_protocol own, copied;  /* what it and its copy have instead */
   uint32_t left;               /* jobs that are not back */
   bool is_dropped;             /* the copy found no room */
+  serve_job kept;              /* no request: counts what is kept of outputs */
   int32_t status[2];           /* of the request and of its copy */
   uint64_t ns[2];              /* that they waited and were computed */
   pthread_mutex_t lock;
@@ -40,7 +41,7 @@ static size_t bytes_of(const td_tensor *t) {
 static bool keep_outputs(serve_pair *p, const td_tensor *outputs, size_t count) {
   size_t all = 0;
   for (size_t i = 0; i < count; i++) all += bytes_of(&outputs[i]);
-  p->arena = all <= MOST_COMPARED ? base_arena_new(&base_libc_allocator) : NULL;
+  p->arena = all <= MOST_COMPARED ? base_arena_new(&p->kept.memory) : NULL;
   td_tensor *kept = p->arena ? base_new(p->arena, td_tensor, count + 1) : NULL;
   for (size_t i = 0; kept && i < count; i++) {
     const size_t bytes = bytes_of(&outputs[i]);
@@ -162,6 +163,7 @@ static serve_job *begin_pair(serve_job *job, serve_version *v) {
     return NULL;
   }
   *p = (serve_pair){.version = v, .asked = job->protocol, .left = 2};
+  serve_begin_job(&p->kept, job->server);
   p->own = (serve_protocol){p->asked->read, write_both};
   p->copied = (serve_protocol){p->asked->read, write_nothing};
   pthread_mutex_init(&p->lock, NULL);

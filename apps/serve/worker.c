@@ -256,16 +256,33 @@ td_status worker_send(serve_worker *w, frame_kind kind, base_str text, const bas
   return TD_OK;
 }
 
+/* What has no room is thrown away, so that the next frame can be read. */
+static td_status read_away(serve_worker *w, uint64_t bytes, const worker_wait *wait, td_error *err) {
+  char away[16384];
+  while (bytes) {
+    const size_t part = bytes < sizeof away ? (size_t)bytes : sizeof away;
+    TRY(receive_all(w, away, part, wait, err));
+    bytes -= part;
+  }
+  return TD_OK;
+}
+
 td_status worker_receive(serve_worker *w, base_arena *arena, uint64_t most, const worker_wait *wait, frame *out,
                          td_error *err) {
   uint8_t bytes[FRAME_HEAD];
   frame_head head;
+  *out = (frame){0};
   TRY(receive_all(w, (char *)bytes, FRAME_HEAD, wait, err));
   TRY(frame_read_head(bytes, most, &head, err));
   char *text = base_arena_alloc_uncleared(arena, (size_t)head.text + 1, 16);
   char *rest = base_arena_alloc_uncleared(arena, (size_t)head.bytes + 1, 64);
-  if (!text || !rest) return base_no_memory(err, "a worker's frame");
+  if (!text || !rest) {
+    TRY(read_away(w, head.text + head.bytes, wait, err));
+    out->kind = head.kind;
+    return base_no_memory(err, "a worker's frame");
+  }
   TRY(receive_all(w, text, head.text, wait, err));
   TRY(receive_all(w, rest, (size_t)head.bytes, wait, err));
+  out->kind = head.kind;
   return frame_read(arena, &head, text, rest, out, err);
 }

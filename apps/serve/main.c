@@ -15,6 +15,7 @@
 
 #include <treadle/defaults.h>
 
+#include "sandbox.h"
 #include "server.h"
 
 enum { STOP_SECONDS = 60 };
@@ -30,8 +31,10 @@ static void pid_path(const serve_server *s, char *path, size_t size) {
            a->port, sum);
 }
 
-static void ready_in_background(serve_server *s) {
+static void ready(serve_server *s) {
   char path[512], text[32];
+  if (!serve_close_calls(s->options.python_handlers))
+    fputs("treadle-serve: this kernel has no seccomp filters: the server runs without one\n", stderr);
   if (!s->options.start) return;
   pid_path(s, path, sizeof path);
   unlink(path);
@@ -133,7 +136,7 @@ static td_status serve(serve_server *s, char **words, int count, base_arena *are
   if (status == TD_OK) status = serve_make_keys(s, err);
   if (status == TD_OK) status = serve_load_start(s, words, count, arena, err);
   if (status == TD_OK) status = serve_start_threads(s, arena, err);
-  if (status == TD_OK) status = serve_run(s, ready_in_background, err);
+  if (status == TD_OK) status = serve_run(s, ready, err);
   serve_stop_threads(s);
   serve_free_models(s);
   serve_log_close(s->log);

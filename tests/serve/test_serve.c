@@ -322,6 +322,19 @@ static void wait_held(fixture *f, unsigned long least, unsigned long most) {
   fail_msg("never %lu to %lu bytes are held", least, most);
 }
 
+/* It may no longer do what a server has no use for (sandbox.h). */
+static void closed_calls(void **state) {
+  const fixture *f = *state;
+  char path[64], text[4096] = "";
+  snprintf(path, sizeof path, "/proc/%d/status", (int)f->child);
+  FILE *file = fopen(path, "r");
+  assert_non_null(file);
+  assert_true(fread(text, 1, sizeof text - 1, file) > 0);
+  fclose(file);
+  assert_non_null(strstr(text, "NoNewPrivs:\t1\n"));
+  assert_non_null(strstr(text, "Seccomp:\t2\n"));
+}
+
 /* All requests together hold no more than their budget; who is refused may come again, and probes are answered. */
 static void budget(void **state) {
   fixture f = *(fixture *)*state;
@@ -493,13 +506,13 @@ static void slow(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(routes),       cmocka_unit_test(rows_of_json),
-                                     cmocka_unit_test(rows_of_json), cmocka_unit_test(binary),
-                                     cmocka_unit_test(ways_to_send), cmocka_unit_test(archives),
-                                     cmocka_unit_test(metrics),      cmocka_unit_test(packed),
-                                     cmocka_unit_test(limits),       cmocka_unit_test(budget),
-                                     cmocka_unit_test(many),         cmocka_unit_test(drains),
-                                     cmocka_unit_test(descriptors),  cmocka_unit_test(slow),
-                                     cmocka_unit_test(methods),      cmocka_unit_test(refused_while_sending)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(routes),      cmocka_unit_test(rows_of_json),
+                                     cmocka_unit_test(binary),      cmocka_unit_test(ways_to_send),
+                                     cmocka_unit_test(archives),    cmocka_unit_test(metrics),
+                                     cmocka_unit_test(packed),      cmocka_unit_test(limits),
+                                     cmocka_unit_test(budget),      cmocka_unit_test(closed_calls),
+                                     cmocka_unit_test(many),        cmocka_unit_test(drains),
+                                     cmocka_unit_test(descriptors), cmocka_unit_test(slow),
+                                     cmocka_unit_test(methods),     cmocka_unit_test(refused_while_sending)};
   return cmocka_run_group_tests(tests, open_fixture, close_fixture);
 }

@@ -139,13 +139,11 @@ static bool operand(emitting *m, const ir_node_def *node, ir_value v, fit how, u
   /* What has lost the row's axes and reads such as have them, reduces them. */
   const bool reduces = how == FIT_DROPPED && fit_of(m->g, &info->type) == FIT_SPACE;
   if (member < FUSE_MEMBERS) {
-    const td_dtype dtype = info->type.dtype;
-    *value = m->value[member];
+    const uint32_t before = m->to->build.program.count;
+    *value = fuse_rounded(m->f->graph, m->to, m->value[member], info->type.dtype);
+    for (uint32_t n = before; n < m->to->build.program.count; n++) m->to->made_by[n] = (uint8_t)member;
     /* One number a row without the row's axes stands for another axis where it meets the whole space. */
-    if (!reduces && (member_fit(m->g, member, &info->type) == FIT_DROPPED) != (how == FIT_DROPPED)) return false;
-    /* What a cast rounds is rounded when it is stored. */
-    const bool rounds = ir_node_of(m->f->graph, (ir_node){m->g->members[member]})->op->id == OP_aten__to_copy;
-    return !rounds || dtype == TD_F32 || base_type_of(dtype) != BASE_TYPE_F32;
+    return reduces || (member_fit(m->g, member, &info->type) == FIT_DROPPED) == (how == FIT_DROPPED);
   }
   if (info->constant && base_is_int(info->type.dtype) && !(node->op->flags & IR_OP_ELEMENTWISE)) return true;
   if (load_number(m, info->constant, value)) return true;

@@ -50,6 +50,8 @@ typedef struct fuse_built {
   uint32_t picked;  /* bit k: operand k is a table that something is picked of, or tells what */
   uint32_t dropped; /* bit k: operand k is without the row's axes, and is seen with 1 element along each */
   uint8_t made_by[BASE_PROGRAM_OPS]; /* the member that each op came of */
+  uint8_t exact[BASE_PROGRAM_OPS];   /* of the first `judged` ops: what short.c knows of their digits */
+  uint32_t judged;
 } fuse_built;
 
 /* Can the members run as one loop over the group's space? `group`: its number, whose members' values need no store
@@ -59,6 +61,8 @@ bool fuse_build(const fuse_state *f, const fuse_group *g, fuse_built *built);
 static inline bool fuse_in_row(const fuse_group *g, int32_t axis) {
   return axis < g->rank - g->behind && axis >= g->rank - g->behind - g->row_axes;
 }
+/* `value`, which stands for elements of `dtype`, with the digits that these have. */
+uint16_t fuse_rounded(const ir_graph *graph, fuse_built *built, uint16_t value, td_dtype dtype);
 /* Would a few short rows at a time be run, since operands repeat along the axis outside of them? Loops that do not
  * reduce take that axis into their rows (kernels/fused.h). */
 bool fuse_runs_few_rows(const fuse_state *f, const fuse_group *g, const fuse_built *built);

@@ -65,6 +65,8 @@ static double v_clamp(double low, double high, double x) {
   const double least = x < low ? low : x;
   return least > high ? high : least;
 }
+static double v_round_f16(double x) { return base_f16_to_f32(base_f64_to_f16(x)); }
+static double v_round_bf16(double x) { return base_bf16_to_f32(base_f64_to_bf16(x)); }
 static double v_relu(double x) { return x < 0 ? 0 : x; }
 static double v_leaky_relu(double a, double x) { return x < 0 ? a * x : x; }
 static double v_sigmoid(double x) { return x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x)); }

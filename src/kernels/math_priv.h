@@ -311,6 +311,22 @@ V_INLINE vf v_hardswish(vf x) {
   return v_mul(x, v_mul(gate, v_set(1.0f / 6)));
 }
 
+/* ---- the nearest numbers of narrower types, ties to even ---- */
+
+/* `bits` without the last `count`, rounded; what overflows is the next power of 2. */
+V_INLINE vf v_round_bits(vi bits, uint32_t count) {
+  const vi odd = vi_and(vi_shr(bits, count), vi_set(1)), below = vi_set((1 << (count - 1)) - 1);
+  return v_as_float(vi_and(vi_add(bits, vi_add(below, odd)), vi_set(-(1 << count))));
+}
+V_INLINE vf v_round_bf16(vf x) { return v_select(v_eq(x, x), v_round_bits(v_as_int(x), 16), x); }
+/* Below the normal numbers f16 has whole multiples of 2^-24, which is what the last bit of 0.5 stands for. */
+V_INLINE vf v_round_f16(vf x) {
+  const vf size = v_abs(x), half = v_set(0.5f);
+  vf y = v_select(v_lt(size, v_set(0x1p-14f)), v_sub(v_add(size, half), half), v_round_bits(v_as_int(size), 13));
+  y = v_select(v_lt(y, v_set(0x1p16f)), y, v_set(INFINITY));
+  return v_select(v_eq(x, x), v_copysign(y, x), x);
+}
+
 /* ---- activations by name: v_act_<name>(a, b, x) for each of acts.def ---- */
 
 V_INLINE vf v_act_none(vf a, vf b, vf x) { return (void)a, (void)b, x; }

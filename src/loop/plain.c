@@ -132,6 +132,8 @@ MEANS(log2, log2(x))
 MEANS(sin, sin(x))
 MEANS(sinh, sinh(x))
 MEANS(tan, tan(x))
+MEANS(round_f16, base_f16_to_f32(base_f64_to_f16(x)))
+MEANS(round_bf16, base_bf16_to_f32(base_f64_to_bf16(x)))
 
 /* Whole numbers, as int64; what is narrower is cut afterwards. Truth is 1. */
 typedef int64_t (*whole_fn)(int64_t x, int64_t y, int64_t z);

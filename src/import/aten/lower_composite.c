@@ -212,9 +212,9 @@ aten_value aten_lower_matrix_rank(aten_args *c) {
   aten_value atol = tol.kind == ATEN_NONE ? keyword(c, "atol") : tol, rtol = keyword(c, "rtol");
   const aten_value hermitian = keyword(c, "hermitian");
   const int64_t last = -1;
-  const bool single = aten_dtype_in(c, 0) != TD_F64;
-  aten_value s =
-      hermitian.u.b ? CALL(c, "aten::abs", CALL(c, "aten::linalg_eigvalsh", x)) : CALL(c, "aten::linalg_svdvals", x);
+  const bool single = aten_dtype_in(c, 0) != TD_F64, empty = aten_is_empty(c->a, aten_in(c, 0)); /* of any sizes */
+  aten_value s = hermitian.u.b && !empty ? CALL(c, "aten::abs", CALL(c, "aten::linalg_eigvalsh", x))
+                                         : CALL(c, "aten::linalg_svdvals", x);
   if (rtol.kind == ATEN_NONE && atol.kind == ATEN_NONE) {
     const aten_value rows = size_of(c, &x, -2), columns = size_of(c, &x, -1);
     if (rows.graph.id || columns.graph.id) aten_refuse(c, "of sizes that are not known");
@@ -377,7 +377,14 @@ aten_value aten_lower_linspace_tensor(aten_args *c) {
   return CALL(c, "aten::to", y, type, aten_bool(false), aten_bool(false));
 }
 
-/* linalg_lstsq(self, b, rcond?, driver?): by the pseudo-inverse, of the least norm where several fit. Residuals are
+/* Without columns every residual of `gels` is 0 in PyTorch, which asks LAPACK nothing then; other drivers sum squares.
+ */
+static bool gives_no_residuals(const char *driver, const aten_value *columns) {
+  return strcmp(driver, "gels") == 0 && columns->u.i == 0;
+}
+
+/* linalg_lstsq(self, b, rcond?, driver?): by the pseudo-inverse, of the least norm where several fit. Where nothing is
+ * to be solved PyTorch says rank 0. Residuals are
  * sums of squares, of the drivers that give them, where there are more rows than columns; a run in which these lack
  * rank is refused. */
 aten_value aten_lower_lstsq(aten_args *c) {
@@ -401,7 +408,10 @@ aten_value aten_lower_lstsq(aten_args *c) {
     IR_EMIT_ARGS(c->b, "td::refuse", &bad, 1, ARG_STR("message", "linalg_lstsq of a matrix that lacks rank"));
     aten_value off = CALL(c, "aten::sub", CALL(c, "aten::matmul", a, x), b);
     rest = CALL(c, "aten::sum", CALL(c, "aten::mul", off, off), list_of(c, &axis, 1));
+    if (gives_no_residuals(driver, &columns)) rest = CALL(c, "aten::zeros_like", rest);
   }
+  if (aten_is_empty(c->a, aten_read(c->a, &a)) || aten_is_empty(c->a, aten_read(c->a, &b)))
+    found = CALL(c, "aten::zeros_like", found);
   if (vector) x = CALL(c, "aten::squeeze", x, aten_int(-1));
   if (strcmp(driver, "gels") == 0) found = CALL(c, "aten::to", empty, aten_int(4), aten_bool(false), aten_bool(false));
   return aten_tuple_of(c->a, (aten_value[]){x, rest, found, singular}, 4);

@@ -295,7 +295,10 @@ static ir_value on_images(aten_args *c, ir_value x, const char *op, const base_a
   ir_value to = aten_slice(c->a, aten_shape(c->a, y), 0, 1, INT64_MAX, 1);
   return IR_EMIT(c->b, "aten::view", y, aten_cat(c->a, (ir_value[]){lead, to}, 2, 0));
 }
+/* data: td::depth_to_space, or the reverse, which leaves the sizes as they are where there are no elements */
 aten_value aten_lower_pixel_shuffle(aten_args *c) {
+  const bool apart = strcmp(c->row->data, "td::space_to_depth") == 0;
+  if (apart && aten_is_empty(c->a, aten_in(c, 0))) return aten_ret(c, aten_in(c, 0));
   base_arg args[] = {ARG_INT("blocksize", aten_get_int(c, 1)), ARG_STR("mode", "CRD")};
   return aten_ret(c, on_images(c, aten_in(c, 0), c->row->data, args, 2));
 }

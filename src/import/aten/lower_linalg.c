@@ -326,7 +326,7 @@ static ir_value tolerance(aten_args *c, const char *name, ir_value like, double 
 aten_value aten_lower_linalg_pinv(aten_args *c) {
   ir_value a = aten_in(c, 0), out[3];
   base_arg none = ARG_BOOL("full_matrices", 0);
-  if (flag(c, "hermitian")) /* what stands above the diagonal is not looked at */
+  if (flag(c, "hermitian") && !aten_is_empty(c->a, a)) /* what stands above the diagonal is not looked at */
     a = aten_binary(c->a, "aten::add", IR_EMIT(c->b, "aten::tril", a),
                     turned(c, IR_EMIT(c->b, "aten::tril", a, ir_build_ints(c->b, (int64_t[]){-1}, 1))));
   ir_emit_many(c->b, "aten::_linalg_svd", &a, 1, &none, 1, out, 3);

@@ -104,11 +104,19 @@ static bool is_one(const aten_value *v) {
 static bool is_zero(const aten_value *v) {
   return aten_is_known(v) && ((v->kind == ATEN_INT && v->u.i == 0) || (v->kind == ATEN_FLOAT && v->u.f == 0));
 }
+/* beta self, of its own sizes: what PyTorch gives for a matrix of no elements by a vector */
+static aten_value only_self(aten_args *c, ir_value self, const aten_value *beta) {
+  const td_dtype d = aten_value_dtype(c->a, aten_in(c, 1));
+  self = ir_build_cast(c->b, self, d);
+  if (is_zero(beta)) return aten_ret(c, aten_full(c->a, aten_shape(c->a, self), ir_build_scalar(c->b, d, 0)));
+  return aten_ret(c, is_one(beta) ? self : aten_binary(c->a, "aten::mul", self, aten_number_value(c->a, beta, d)));
+}
 /* beta self + alpha (x y): addmm, baddbmm, addmv, addr ("outer"), addbmm ("sum") */
 aten_value aten_lower_addmm(aten_args *c) {
   bool outer = c->row->data && strcmp(c->row->data, "outer") == 0;
   bool sums = c->row->data && strcmp(c->row->data, "sum") == 0;
   ir_value self = aten_in(c, 0), x = aten_in(c, 1), y = aten_in(c, 2);
+  if (!outer && aten_rank(c->a, y) == 1 && aten_is_empty(c->a, x)) return only_self(c, self, &c->args[3]);
   const td_dtype given = aten_value_dtype(c->a, x);
   const td_dtype d = sums && (given == TD_F16 || given == TD_BF16) ? TD_F32 : given; /* one sum, rounded once */
   if (d != given) x = ir_build_cast(c->b, x, d), y = ir_build_cast(c->b, y, d);

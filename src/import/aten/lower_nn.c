@@ -57,13 +57,27 @@ static ir_value plain_attention(aten_args *c, ir_value q, ir_value k, ir_value v
   return IR_EMIT(c->b, "aten::matmul", IR_EMIT_ARGS(c->b, "aten::_softmax", &s, 1, ARG_INT("dim", -1)), v);
 }
 
+/* Is the result known to be nothing, or zeros? PyTorch asks no more of operands then: of values without elements 0. */
+static bool attends_to_nothing(aten_args *c, ir_value q, ir_value v) {
+  bool none = aten_is_empty(c->a, v);
+  for (int32_t i = 0; i + 1 < aten_rank(c->a, q); i++) {
+    const aten_value size = aten_size(c->a, q, i);
+    none |= aten_is_known(&size) && size.u.i == 0;
+  }
+  return none;
+}
+
 /* (query, key, value, attn_mask?, dropout_p, is_causal, *, scale?, enable_gqa) */
 aten_value aten_lower_sdpa(aten_args *c) {
   ir_value q = aten_in(c, 0), k = aten_in(c, 1), v = aten_in(c, 2), mask = optional(c, 3);
   int32_t rank = aten_rank(c->a, q);
   bool causal = aten_get_bool(c, 5), scaled = c->schema->count > 6 && aten_has(c, 6);
-  if (aten_get_float(c, 4) != 0) aten_refuse(c, "dropout drops elements at random");
   ir_value shape = aten_shape(c->a, q), last = aten_slice(c->a, aten_shape(c->a, v), 0, -1, INT64_MAX, 1);
+  if (attends_to_nothing(c, q, v)) {
+    ir_value sizes[] = {aten_slice(c->a, shape, 0, 0, -1, 1), last};
+    return aten_ret_strided(c, aten_full(c->a, aten_cat(c->a, sizes, 2, 0), aten_scalar_like(c->a, q, 0)));
+  }
+  if (aten_get_float(c, 4) != 0) aten_refuse(c, "dropout drops elements at random");
   if (aten_value_dtype(c->a, q) == TD_F64) {
     aten_value size = aten_size(c->a, q, -1);
     double scale = scaled ? aten_get_float(c, 6) : 1 / sqrt((double)size.u.i);

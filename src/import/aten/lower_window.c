@@ -31,7 +31,7 @@ typedef struct conv {
   int32_t spatial;
 } conv;
 
-/* x [N, C, ...], or without N. */
+/* x [N, C, ...], or without N. Of no channels PyTorch makes none, whatever the weights say. */
 static ir_value convolve(aten_args *c, ir_value x, ir_value w, ir_value bias, const conv *v) {
   if (ir_build_failed(c->b)) return IR_NO_VALUE;
   bool single = aten_rank(c->a, x) == v->spatial + 1;
@@ -42,6 +42,8 @@ static ir_value convolve(aten_args *c, ir_value x, ir_value w, ir_value bias, co
                      ARG_BOOL("transposed", v->transposed),   ARG_INTS("output_padding", v->output_padding.at, n)};
   ir_value y =
       ir_emit(c->b, "aten::convolution", (ir_value[]){x, w, bias}, bias.id ? 3 : 2, args, v->transposed ? 6 : 4);
+  const aten_value channels = aten_size(c->a, x, 1);
+  if (aten_is_known(&channels) && channels.u.i == 0) y = aten_slice(c->a, y, 1, 0, 0, 1);
   return single ? aten_squeeze(c->a, y, 0) : y;
 }
 static int32_t spatial_of(aten_args *c) {

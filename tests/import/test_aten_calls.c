@@ -562,6 +562,26 @@ static void test_operands_of_nothing(void **state) {
   world_close(&w);
 }
 
+/* One sample, and one head of queries, stands for as many as the other operands have. */
+static void test_batches_of_attention(void **state) {
+  (void)state;
+  static const char name[] = "aten::scaled_dot_product_attention";
+  world w;
+  start(&w);
+  const aten_value all = COUNTING(&w, TD_F32, 4, 2, 3, 1), one = COUNTING(&w, TD_F32, 1, 2, 3, 1);
+  aten_value y = CALL(&w, name, one, all, all);
+  SIZES(&w, &y, 4, 2, 3, 1);
+  y = CALL(&w, name, all, one, all);
+  SIZES(&w, &y, 4, 2, 3, 1);
+  y = CALL(&w, name, COUNTING(&w, TD_F32, 1, 1, 5, 1), all, one);
+  SIZES(&w, &y, 4, 2, 5, 1);
+  y = CALL(&w, name, COUNTING(&w, TD_F32, 1, 5, 1), COUNTING(&w, TD_F32, 4, 3, 1), COUNTING(&w, TD_F32, 4, 3, 1));
+  SIZES(&w, &y, 4, 5, 1);
+  y = CALL(&w, name, all, COUNTING(&w, TD_F32, 4, 1, 3, 1), COUNTING(&w, TD_F32, 4, 1, 3, 1)); /* shared */
+  SIZES(&w, &y, 4, 2, 3, 1);
+  world_close(&w);
+}
+
 static void test_broadcast_shapes(void **state) {
   (void)state;
   world w;
@@ -639,6 +659,7 @@ int main(void) {
                                      cmocka_unit_test(test_ends_of_ranges),
                                      cmocka_unit_test(test_many_chunks),
                                      cmocka_unit_test(test_broadcast_shapes),
+                                     cmocka_unit_test(test_batches_of_attention),
                                      cmocka_unit_test(test_operands_of_nothing),
                                      cmocka_unit_test(test_results_that_are_larger),
                                      cmocka_unit_test(test_types_of_soft_targets),

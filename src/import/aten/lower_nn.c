@@ -41,6 +41,25 @@ static void meet_heads(aten_args *c, ir_value q, ir_value *k, ir_value *v) {
   *v = repeated_heads(c, *v, heads.u.i);
 }
 
+/* Queries, keys and values [batch, heads, ..] of one sample or one query head stand for as many as others have; the
+ * operator shares keys and values among heads by itself. */
+static void meet_batches(aten_args *c, ir_value *qkv) {
+  for (int32_t axis = 0; axis < 2; axis++) {
+    int64_t most = 1;
+    for (uint32_t i = 0; i < 3; i++) {
+      const aten_value size = aten_size(c->a, qkv[i], axis);
+      most = aten_is_known(&size) && size.u.i > most ? size.u.i : most;
+    }
+    for (uint32_t i = 0; i < (axis ? 1 : 3) && most > 1; i++) {
+      const aten_value size = aten_size(c->a, qkv[i], axis);
+      int64_t to[] = {-1, -1, -1, -1};
+      to[axis] = most;
+      if (aten_is_known(&size) && size.u.i == 1)
+        qkv[i] = IR_EMIT(c->b, "aten::expand", qkv[i], ir_build_ints(c->b, to, 4));
+    }
+  }
+}
+
 /* f64 has no operator of its own: products, softmax. */
 static ir_value plain_attention(aten_args *c, ir_value q, ir_value k, ir_value v, ir_value mask, bool causal,
                                 double scale) {
@@ -88,9 +107,10 @@ aten_value aten_lower_sdpa(aten_args *c) {
   if (mask.id && aten_value_dtype(c->a, mask) != TD_BOOL) mask = ir_build_cast(c->b, mask, aten_value_dtype(c->a, q));
   base_arg args[] = {ARG_BOOL("is_causal", causal), ARG_FLOAT("scale", scaled ? aten_get_float(c, 6) : 0)};
   ir_value in[] = {as_heads(c, q), as_heads(c, k), as_heads(c, v), mask};
-  if (rank == 4) meet_heads(c, q, &in[1], &in[2]);
+  if (!ir_build_failed(c->b)) meet_batches(c, in);
+  if (rank == 4) meet_heads(c, in[0], &in[1], &in[2]);
   ir_value y = ir_emit(c->b, "aten::scaled_dot_product_attention", in, 4, args, scaled ? 2 : 1);
-  if (rank == 4) return aten_ret_strided(c, y);
+  if (rank == 4 || rank == 3) return aten_ret_strided(c, rank == 4 ? y : aten_squeeze(c->a, y, 1));
   ir_value lead = aten_slice(c->a, shape, 0, 0, -1, 1);
   return aten_ret_strided(c, IR_EMIT(c->b, "aten::view", y, aten_cat(c->a, (ir_value[]){lead, last}, 2, 0)));
 }

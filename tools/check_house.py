@@ -4,7 +4,8 @@
 Operator names in string literals, and compared as strings, per room that knows operators by id or by their descriptors'
 fields alone (those that are left in kernels are texts of messages); names
 of kernel levels outside the list of levels; lines of documents over 120 columns (tables and what commands print aside);
-source files over 700 lines; functions of more than 8 parameters. Ends with a count of checks."""
+source files over 700 lines; functions of more than 8 parameters; home-made words for what the field has a word for, in
+comments and identifiers. Ends with a count of checks."""
 import pathlib
 import re
 import sys
@@ -17,6 +18,12 @@ LONG_FILES = {"src/lower/lower.c": 764, "src/import/aten/lower_view.c": 767}
 MANY_PARAMETERS = {
     "multiply_rows": 15, "where_row": 10, "run_rows": 9, "transform_panel": 9, "multiply_run": 9,
     "fail_lookup": 9, "resolve_call": 9, "ir_build_region": 9, "add": 9, "prof_counters_by_part": 9}
+# Home-made words, and those of the field; in which rooms some are left.
+HOME_MADE_WORDS = {
+    "turned": "transposed, rotated or flipped", "told apart": "distinguished", "stands alone": "unfused", "in turns": "interleaved",
+    "makes way": "is replaced"}
+HOME_MADE_LEFT = {"src/base": 1, "src/kernels": 46, "src/passes": 6}
+WORTH_LEFT = {"src/kernels": 2} # names that say `worth` for what pays, or costs
 COLUMNS, LINES, PARAMETERS = 120, 700, 8
 C_FOLDERS = ["src", "include", "apps", "bindings", "tests", "examples"]
 
@@ -87,9 +94,20 @@ def count_parameters():
                     yield f"parameters of {path}: {name}", count, MANY_PARAMETERS.get(name, PARAMETERS)
 
 
+def count_home_made_words():
+    words = re.compile(r"(?<![A-Za-z])(?:" + "|".join(word.replace(" ", r"\s+(?:\*\s+)?") for word in HOME_MADE_WORDS) + r")(?![A-Za-z])")
+    for room in sorted(path for path in pathlib.Path("src").iterdir() if path.is_dir()):
+        found = [word for path in sources(room) for word in words.findall(path.read_text())]
+        advice = "".join(f", {word}: say {better}" for word, better in HOME_MADE_WORDS.items() if word in found)
+        yield f"home-made words in {room}{advice}", len(found), HOME_MADE_LEFT.get(str(room), 0)
+        yield f"names that are `worth` in {room}", sum(
+            len(re.findall(r"(?<![A-Za-z])worth(?![A-Za-z])", re.sub(r'"(?:[^"\\\n]|\\.)*"', '""', code_of(path)))) for path in sources(room)), WORTH_LEFT.get(str(room), 0)
+
+
 def main():
     passed = failed = 0
-    for count in (count_operator_names, count_level_names, count_long_lines, count_long_files, count_parameters):
+    for count in (count_operator_names, count_level_names, count_long_lines, count_long_files, count_parameters,
+                  count_home_made_words):
         for what, found, most in count():
             if found > most:
                 print(f"FAILED {what}: {found}; {most} are allowed")

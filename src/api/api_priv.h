@@ -59,7 +59,7 @@ struct td_model {
   const import_weight *given; /* that the caller has in memory */
   uint32_t given_count;
   BASE_VEC(api_file) files; /* the model, its external data, its weights */
-  plan_exe *plan;           /* stands alone: the graph it was made of is gone */
+  plan_exe *plan;           /* complete: the graph it was made of is gone */
   bool brief;               /* its origins are (import_source.brief) */
   _Atomic(run_pool *) pool; /* of sessions that ask for no threads of their own: NULL until one does */
   _Atomic(api_told *) told; /* the plan with the user's places: NULL until somebody asks, then never changed */

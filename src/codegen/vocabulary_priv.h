@@ -76,7 +76,7 @@ V_INLINE vi v_lookup(const int32_t table[8], vi index) {
   return __builtin_shuffle((vi){V_TABLE(table), V_TABLE(table)}, index);
 #endif
 }
-/* The lanes of a, turned by half of them, a quarter, and so on, so that joining each with what was there joins all. */
+/* The lanes of a, rotated by half of them, a quarter, and so on, so that joining each with what was there joins all. */
 #define V_TURN16(a, k)                                                                                              \
   __builtin_shufflevector(a, a, k, (k) + 1, (k) + 2, (k) + 3, (k) + 4, (k) + 5, (k) + 6, (k) + 7, (k) + 8, (k) + 9, \
                           (k) + 10, (k) + 11, (k) + 12, (k) + 13, (k) + 14, (k) + 15)

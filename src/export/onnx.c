@@ -321,18 +321,18 @@ static td_status put_mask(writing *w, const ir_node_def *node, base_text *to) {
 /* x, w, bias?: what belongs to the graph as imported; epilogues and packed weights come later. */
 static td_status put_linear(writing *w, const ir_node_def *node) {
   enum { TRANS_W, COLUMNS, PANEL, STRASSEN, BIAS = 2 };
-  const char *out = w->name[node->out[0].id], *turned = base_arena_format(w->scratch, "%s.turned", out);
+  const char *out = w->name[node->out[0].id], *transposed = base_arena_format(w->scratch, "%s.transposed", out);
   const char *product = base_arena_format(w->scratch, "%s.product", out), *weights = w->name[node->in[1].id];
   const bool biased = node->in_count > BIAS && node->in[BIAS].id;
-  if (!turned || !product) return base_no_memory(w->err, "a name");
+  if (!transposed || !product) return base_no_memory(w->err, "a name");
   for (uint32_t i = BIAS + 1; i < node->in_count; i++)
     if (node->in[i].id) return refuse(w, node, "epilogue");
   for (uint32_t i = PANEL; i < node->op->attr_count; i++)
     if (i != STRASSEN && !is_default(&node->op->attrs[i], node->attrs, i))
       return refuse(w, node, node->op->attrs[i].name);
-  if (base_attr_int(node->attrs, TRANS_W)) put_op(w, "Transpose", weights, NULL, turned);
-  else turned = weights;
-  put_op(w, "MatMul", w->name[node->in[0].id], turned, biased ? product : out);
+  if (base_attr_int(node->attrs, TRANS_W)) put_op(w, "Transpose", weights, NULL, transposed);
+  else transposed = weights;
+  put_op(w, "MatMul", w->name[node->in[0].id], transposed, biased ? product : out);
   if (biased) put_op(w, "Add", product, w->name[node->in[BIAS].id], out);
   return TD_OK;
 }

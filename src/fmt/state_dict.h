@@ -20,7 +20,8 @@ typedef struct fmt_state_dict {
   base_map by_name; /* of entries */
 } fmt_state_dict;
 
-/* Opens a file of any of these kinds, told apart by its bytes. Errors: TD_BAD_FILE, TD_UNSUPPORTED, TD_NO_RESOURCE. */
+/* Opens a file of any of these kinds, distinguished by its bytes. Errors: TD_BAD_FILE, TD_UNSUPPORTED, TD_NO_RESOURCE.
+ */
 td_status fmt_weights_open(const td_allocator *allocator, const void *bytes, size_t size, fmt_state_dict **out,
                            td_error *err);
 

@@ -82,7 +82,7 @@ static const char *why_not(const chaining *c, const link *l) {
   if (l->loop.out_count > 1 && sizeof(float) * fuse_elements(made->rank, made->dims) >= (double)KERN_FUSED_STREAMED)
     return "the loop uses non-temporal stores, a product does not";
   for (uint32_t i = 0; i < l->loop.in_count; i++)
-    if (i != l->operand && fuse_is_turned(c->graph, l->loop.in[i])) return "the loop reads a transposed operand";
+    if (i != l->operand && fuse_is_transposed(c->graph, l->loop.in[i])) return "the loop reads a transposed operand";
   const ir_kernel_query *query = fuse_query(c->graph, c->setting->isa, c->scratch, &l->product);
   const kern_row *kernel = query && l->product.op->kernel ? l->product.op->kernel(query) : NULL;
   if (!kernel) return "it has no kernel";
@@ -158,7 +158,7 @@ static const char *why_not_front(const chaining *c, link *l) {
     if (ir_type_equal(made, ir_type_of(c->graph, l->loop.in[l->operand]))) break;
   if (l->operand == l->loop.in_count) return "no operand has its shape and type";
   for (uint32_t i = 0; i < l->loop.in_count; i++)
-    if (fuse_is_turned(c->graph, l->loop.in[i])) return "the loop reads a transposed operand";
+    if (fuse_is_transposed(c->graph, l->loop.in[i])) return "the loop reads a transposed operand";
   put_first(&l->p, l->operand);
   base_program_write(&l->p, words);
   const char *wrong = kern_chain_read(words, base_program_size(&l->p), true, &unused);

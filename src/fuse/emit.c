@@ -312,15 +312,15 @@ static td_status origins_of(const fuse_state *f, const fuse_group *g, ir_origins
   return TD_OK;
 }
 
-bool fuse_is_turned(const ir_graph *graph, ir_value v) {
+bool fuse_is_transposed(const ir_graph *graph, ir_value v) {
   const ir_node from = v.id ? ir_value_of(graph, v)->node : (ir_node){0};
   const ir_op *op = from.id ? ir_node_of(graph, from)->op : NULL; /* NULL: of a node that was fused before */
   return op && op->id == OP_aten_permute;
 }
 
-static bool reads_turned(const fuse_state *f, const ir_node_def *node) {
+static bool reads_transposed(const fuse_state *f, const ir_node_def *node) {
   for (uint32_t i = 0; i < node->in_count; i++)
-    if (fuse_is_turned(f->graph, node->in[i])) return true;
+    if (fuse_is_transposed(f->graph, node->in[i])) return true;
   return false;
 }
 
@@ -361,14 +361,14 @@ static bool runs_faster_across(const fuse_state *f, const fuse_group *g) {
          fuse_elements(g->rank, g->dims) >= ROWS;
 }
 
-bool fuse_is_worth_it(const fuse_state *f, const fuse_group *g) {
+bool fuse_pays(const fuse_state *f, const fuse_group *g) {
   const ir_node_def *node = ir_node_of(f->graph, (ir_node){g->members[0]});
   if (g->count > 1) return true;
   const ir_kernel_query *query = node->op->kernel ? fuse_query(f->graph, f->setting->isa, f->scratch, node) : NULL;
   const bool has_kernel = query && node->op->kernel(query);
   const bool looks_up = has_kernel && node->op->flags & IR_OP_LOOKUP; /* which does it as well */
   if (looks_up || is_small(ir_type_of(f->graph, node->out[0]))) return false;
-  if (!node->op->kernel || reads_turned(f, node)) return true;
+  if (!node->op->kernel || reads_transposed(f, node)) return true;
   if (runs_faster_across(f, g)) return true;
   if (!g->row_axes && (follows_product(f, node, has_kernel) || precedes_product(f, node))) return true;
   return query && !has_kernel;
@@ -470,7 +470,7 @@ td_status fuse_emit(fuse_state *f) {
   fuse_sort(f->groups.at, f->groups.count);
   for (uint32_t i = 0; i < f->groups.count; i++) {
     fuse_group *g = f->groups.at[i];
-    if (g->count && (!fuse_is_worth_it(f, g) || !fuse_build(f, g, built))) g->count = 0;
+    if (g->count && (!fuse_pays(f, g) || !fuse_build(f, g, built))) g->count = 0;
     if (g->count) TRY(emit_group(f, g, built));
   }
   for (uint32_t i = 0; i < f->groups.count; i++)

@@ -72,7 +72,7 @@ double fuse_bytes(const fuse_state *f, const fuse_group *g, const fuse_built *bu
 double fuse_elements(int32_t rank, const base_dim *dims);
 /* Is the value another one seen through another order of axes? Loops turn such in tiles, which kernels of one operator
  * do not. */
-bool fuse_is_turned(const ir_graph *graph, ir_value v);
+bool fuse_is_transposed(const ir_graph *graph, ir_value v);
 /* Why nothing can be made in front of the product, block by block; NULL: it can (chain.c). */
 const char *fuse_why_no_front(const ir_graph *graph, const fuse_setting *setting, base_arena *scratch,
                               const ir_node_def *product);
@@ -94,7 +94,7 @@ bool fuse_apart(const fuse_state *f, const fuse_group *a, const fuse_group *b, c
  * their own. `built` is scratch. */
 td_status fuse_again(fuse_state *f, fuse_built *built);
 /* One node alone is fused only where it would have no kernel. */
-bool fuse_is_worth_it(const fuse_state *f, const fuse_group *g);
+bool fuse_pays(const fuse_state *f, const fuse_group *g);
 /* By their places. */
 void fuse_sort(fuse_group **groups, uint32_t count);
 /* Puts the groups of the block that are worth it in place of their members. */

@@ -73,7 +73,7 @@ static td_status fix_guards(const fixing *f) {
 }
 
 /* What data defines stays as it is: it would only get other symbols. */
-static bool worth_inferring(const fixing *f, const ir_node_def *node) {
+static bool should_infer(const fixing *f, const ir_node_def *node) {
   if (node->op->flags & (IR_OP_REGION | IR_OP_DEFINES)) return false;
   for (uint32_t i = 0; i < node->in_count; i++)
     if (f->news[node->in[i].id]) return true;
@@ -85,7 +85,7 @@ static td_status infer_block(const fixing *f, ir_block block) {
     const ir_node id = ir_block_of(f->g, block)->nodes.at[i];
     const ir_node_def *node = ir_node_of(f->g, id);
     bool changed = false;
-    const td_status status = worth_inferring(f, node) ? ir_infer_again(f->g, id, &changed, f->err) : TD_OK;
+    const td_status status = should_infer(f, node) ? ir_infer_again(f->g, id, &changed, f->err) : TD_OK;
     if (status != TD_OK) return base_error_name(f->err, status, "%s", ir_node_name(node));
     for (uint32_t k = 0; changed && k < node->out_count; k++) f->news[node->out[k].id] = true;
     for (uint32_t b = 0; b < node->block_count; b++) TRY(infer_block(f, node->blocks[b]));

@@ -1,5 +1,5 @@
 /* between_i8.h -- what stands between products of 8-bit integers: what the levels of wide/between_i8.c, and the
- * operators' references, have in common. Bytes are numbers of 0 to 255: those of i8 with `flip`, 128, turned over. */
+ * operators' references, have in common. Bytes are numbers of 0 to 255: those of i8 with `flip`, 128, flipped. */
 #ifndef KERNELS_BETWEEN_I8_H
 #define KERNELS_BETWEEN_I8_H
 #include "base/base.h"

@@ -3,8 +3,8 @@
  * A task brings what a band of pixels sees into planes, one for each channel and phase of the strides, with zeros
  * around, such that every tap lies at one distance from its pixel, whichever that is. Pixels are counted along lines of
  * the planes: all lines of a band are one run, those behind a line's last pixel included (which are thrown away), or
- * each is its own. k goes along channels in, then taps, whose pixels are near one another. The results are turned to
- * channels last.
+ * each is its own. k goes along channels in, then taps, whose pixels are near one another. The results are transposed
+ * to channels last.
  *
  *     | zeros  line 0 of the band  zeros | zeros  line 1  zeros | ...        a plane
  *       ^ offsets[k] + m, for tap k of pixel m */
@@ -324,7 +324,7 @@ td_status kern_conv_planes(const base_call *call, const kern_conv *conv, const f
 
 /* Costs are in multiply-adds of a vector, as measured on Zen 4. An element of the planes, or of the results: */
 static double element_cost(const layer *l) {
-  const bool lies = l->c.channels_first || l->channels_in == 1; /* else it is turned */
+  const bool lies = l->c.channels_first || l->channels_in == 1; /* else it is transposed */
   return !lies ? 0.7 : l->c.axis[2].stride > 1 ? 1.5 : 0.3;
 }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { PIECE = 512, TASK = 16384 /* elements of a row at a time; of a task */ };
-enum { TURNED_ROWS = 16, FORMED_ROWS = 64 /* rows per tile: minimum when transposing; maximum */ };
+enum { TRANSPOSED_ROWS = 16, FORMED_ROWS = 64 /* rows per tile: minimum when transposing; maximum */ };
 enum { FORMED = 2048 /* elements per tile when nothing is transposed */ };
 enum { REPEATED = 64 /* rows that are one, most of which are the same for some operand */ };
 enum {
@@ -73,7 +73,7 @@ static int32_t neighbours(const kern_fused_space *s, const dim_list *rest, int32
   uint32_t most = 0;
   for (int32_t i = from; i < rest->count; i++) {
     uint32_t dense = 0;
-    for (uint32_t k = 0; k < s->p->in_count; k++) dense += rest->stride[i][k] == 1 && turns(s, k);
+    for (uint32_t k = 0; k < s->p->in_count; k++) dense += rest->stride[i][k] == 1 && transposes(s, k);
     if (dense > most) most = dense, best = i;
   }
   if (s->p->across && best < rest->count && rest->dims[best] < FULL)
@@ -105,7 +105,7 @@ static bool goes_into_row(const kern_fused_space *s, const dim_list *row, const 
   if (rest->dims[from] >= KERN_FUSED_FEW) return false;
   for (int32_t i = from; i < rest->count; i++)
     for (uint32_t k = 0; k < s->p->in_count; k++)
-      if (rest->stride[i][k] == 1 && turns(s, k)) return false;
+      if (rest->stride[i][k] == 1 && transposes(s, k)) return false;
   return true;
 }
 
@@ -206,8 +206,8 @@ static void find_forms(kern_fused_space *s, const kern_fused_code **code) {
     const bool dense = plain && is_dense(s, k), one = s->scalars >> k & 1;
     if (dense && !one) s->direct |= (uint64_t)1 << k;
     else if (!one && s->picks[k].picks && lies_as_told(s, k)) s->found |= (uint64_t)1 << k;
-    else if (!one && plain && s->row_rank == 1 && s->pitch[k] == 1 && s->rows > 1 && turns(s, k))
-      s->turned |= (uint64_t)1 << k;
+    else if (!one && plain && s->row_rank == 1 && s->pitch[k] == 1 && s->rows > 1 && transposes(s, k))
+      s->transposed |= (uint64_t)1 << k;
     s->piecewise |= one ? !native : !dense;
   }
   for (uint32_t k = 0; k < s->p->out_count; k++) {
@@ -237,7 +237,7 @@ static void find_types(kern_fused_space *s) {
 
 /* Every output is large, of floats, and its rows begin where whole vectors may be written past the caches. */
 static bool streams(const kern_fused_space *s) {
-  bool all = !s->p->row_axes && s->length % 16 == 0 && (!s->piecewise || s->turned);
+  bool all = !s->p->row_axes && s->length % 16 == 0 && (!s->piecewise || s->transposed);
   for (uint32_t k = 0; all && k < s->p->out_count; k++) {
     const base_tensor *out = base_out(s->call, k);
     all = !s->aside[k] && s->out_dtype[k] == TD_F32 && (uintptr_t)out->data % 64 == 0 &&
@@ -359,8 +359,8 @@ static void find_tile(kern_fused_job *j) {
   }
   if (!s->piecewise) return;
   j->tile_length = s->p->row_axes ? length : base_min_i64(length, s->rows > 1 ? PIECE : FORMED);
-  j->tile_rows = base_min_i64(base_max_i64((s->turned ? TASK : FORMED) / j->tile_length, 1), FORMED_ROWS);
-  if (s->turned && j->tile_rows > TURNED_ROWS) j->tile_rows -= j->tile_rows % TURNED_ROWS;
+  j->tile_rows = base_min_i64(base_max_i64((s->transposed ? TASK : FORMED) / j->tile_length, 1), FORMED_ROWS);
+  if (s->transposed && j->tile_rows > TRANSPOSED_ROWS) j->tile_rows -= j->tile_rows % TRANSPOSED_ROWS;
   j->wide = (j->tile_length + 15) / 16 * 16;
 }
 
@@ -368,7 +368,7 @@ static void run_tasks(kern_fused_job *j) {
   const kern_fused_space *s = &j->s;
   const bool whole = s->p->row_axes > 0;
   const int64_t all = s->planes * s->rows, length = base_max_i64(s->length, 1);
-  const bool tiles = s->turned || s->p->across;
+  const bool tiles = s->transposed || s->p->across;
   const int64_t fewest = tiles ? base_min_i64(j->tile_rows, s->rows) : 1; /* rows of a task */
   const int64_t block = base_max_i64(length < TASK ? TASK / length / fewest * fewest : 1, fewest);
   const int64_t span = TASK / base_min_i64(fewest, TASK / PIECE) / PIECE * PIECE; /* elements of their rows */

@@ -3,7 +3,7 @@
  * computes some rows, and sees operands that are dense along them or one number a row, of the element types that
  * base_type_dtype names. Others are brought into that
  * form in front of it, a tile of some rows at a time, cut where rows may be cut: converted, gathered, or, where they
- * are dense from row to row, turned. Outputs may have any strides. */
+ * are dense from row to row, transposed. Outputs may have any strides. */
 #ifndef KERNELS_FUSED_H
 #define KERNELS_FUSED_H
 #include "base/base.h"

@@ -211,7 +211,7 @@ void kern_fused_bring(kern_fused_job *j, uint32_t k, const int64_t *offsets, int
     bring_picked(j, k, offsets, rows, from, n);
     return;
   }
-  if (s->turned >> k & 1) {
+  if (s->transposed >> k & 1) {
     const float *at = (const float *)s->in[k]->data + offset + from * s->step[0][k];
     s->level->turn((float *)(void *)j->in[k], j->wide, at, s->step[0][k], rows, n, n == s->length ? rows : 0);
     return;
@@ -237,7 +237,7 @@ static int64_t element_offset(const kern_fused_space *s, uint32_t k, int64_t at)
 }
 
 /* Are rows of column `k` elements of 4 bytes, dense in memory, some to be transposed at a time? */
-static bool turns_rows(const kern_fused_space *s, uint32_t k, int64_t rows) {
+static bool transposes_rows(const kern_fused_space *s, uint32_t k, int64_t rows) {
   return s->row_rank == 1 && s->step[0][k] == 1 && s->pitch[k] >= s->length && rows > 1;
 }
 
@@ -250,7 +250,7 @@ static void fill_across(uint32_t *to, uint32_t value, int64_t rows) {
 void kern_fused_bring_across(kern_fused_job *j, uint32_t k, int64_t offset, int64_t rows) {
   const kern_fused_space *s = &j->s;
   const int64_t each = (int64_t)body_size(s, k) * j->wide, count = s->scalars >> k & 1 ? 1 : s->length;
-  if (count > 1 && turns(s, k) && turns_rows(s, k, rows)) {
+  if (count > 1 && transposes(s, k) && transposes_rows(s, k, rows)) {
     const float *from = (const float *)s->in[k]->data + offset;
     s->level->turn((float *)(void *)j->in[k], j->wide, from, s->pitch[k], count, rows, 0);
     return;
@@ -258,7 +258,7 @@ void kern_fused_bring_across(kern_fused_job *j, uint32_t k, int64_t offset, int6
   for (int64_t i = 0; i < count; i++) {
     const int64_t at = offset + element_offset(s, k, i);
     char *to = j->in[k] + i * each;
-    if (s->pitch[k] == 0 && turns(s, k))
+    if (s->pitch[k] == 0 && transposes(s, k))
       fill_across((uint32_t *)(void *)to, ((const base_u32 *)s->in[k]->data)[at], rows);
     else read_run(s, k, at, s->pitch[k], rows, to);
   }
@@ -269,7 +269,7 @@ void kern_fused_put_across(kern_fused_job *j, uint32_t k, int64_t offset, int64_
   const uint32_t out = k - BASE_PROGRAM_OPERANDS;
   const int64_t each = (int64_t)body_size(s, k) * j->wide, count = s->out_row[out] ? 1 : s->length;
   const bool words = s->out_dtype[out] == base_type_dtype(s->type[k]) && size_of(s->out_dtype[out]) == 4;
-  if (count > 1 && words && turns_rows(s, k, rows)) {
+  if (count > 1 && words && transposes_rows(s, k, rows)) {
     float *to = (float *)base_out(s->call, out)->data + offset;
     s->level->turn(to, s->pitch[k], (const float *)(const void *)j->out[out], j->wide, rows, count, 0);
     return;

@@ -17,14 +17,14 @@ typedef struct kern_fused_space {
   int32_t rank;             /* of the planes */
   int64_t planes, rows, length;
   int64_t pitch[COLUMNS];
-  int32_t row_rank; /* dimensions of a row, innermost first; at least 1 */
-  uint64_t scalars; /* bit k: operand k does not change along a row, and bodies know */
-  uint64_t direct;  /* bit k: bodies read operand k as it is; of a program that is not across rows no scalar */
-  uint64_t turned;  /* bit k: operand k, elements of 4 bytes, is dense from row to row */
-  uint64_t native;  /* bit k: operand k is of the element type that bodies read */
-  uint64_t tellers; /* bit k: operand k tells another one's places, and no body sees it */
-  uint64_t found;   /* bit k: operand k is picked, all rows of a tile from one place, where bodies read it as it is */
-  bool gathers;     /* some operand is picked */
+  int32_t row_rank;    /* dimensions of a row, innermost first; at least 1 */
+  uint64_t scalars;    /* bit k: operand k does not change along a row, and bodies know */
+  uint64_t direct;     /* bit k: bodies read operand k as it is; of a program that is not across rows no scalar */
+  uint64_t transposed; /* bit k: operand k, elements of 4 bytes, is dense from row to row */
+  uint64_t native;     /* bit k: operand k is of the element type that bodies read */
+  uint64_t tellers;    /* bit k: operand k tells another one's places, and no body sees it */
+  uint64_t found; /* bit k: operand k is picked, all rows of a tile from one place, where bodies read it as it is */
+  bool gathers;   /* some operand is picked */
   base_program_pick picks[BASE_PROGRAM_OPERANDS];
   base_type type[COLUMNS];
   td_dtype out_dtype[BASE_PROGRAM_OUTS];
@@ -53,7 +53,7 @@ static inline size_t size_of(td_dtype dtype) { return base_dtype(dtype)->bits / 
 /* Bytes of an element of column `k` as bodies see it. */
 static inline size_t body_size(const kern_fused_space *s, uint32_t k) { return size_of(base_type_dtype(s->type[k])); }
 /* Operand `k` is moved as it is, in elements of 4 bytes. */
-static inline bool turns(const kern_fused_space *s, uint32_t k) {
+static inline bool transposes(const kern_fused_space *s, uint32_t k) {
   return s->native >> k & 1 && size_of(s->in[k]->dtype) == 4;
 }
 

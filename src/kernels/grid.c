@@ -4,7 +4,7 @@
  * summed a block at a time; where they do not, and there are enough of them and of positions, a block of channels is
  * copied so first:
  *
- *     x [C, pixels]  ->  turned [pixels, BLOCK]  --sums of taps-->  made [positions, BLOCK]  ->  y [C, positions]
+ *     x [C, pixels]  ->  transposed [pixels, BLOCK]  --sums of taps-->  made [positions, BLOCK]  ->  y [C, positions]
  */
 #include "kernels/grid.h"
 #include "kernels/kernels_priv.h"
@@ -22,8 +22,8 @@ static double reflect(double x, double least, double most) {
   const double range = most - least, beyond = x < least ? least - x : x > most ? x - most : -1;
   if (beyond < 0) return x;
   if (range <= 0) return least;
-  const double turns = floor(beyond / range), rest = beyond - turns * range;
-  const bool from_least = (x < least) == (fmod(turns, 2) == 0);
+  const double transposes = floor(beyond / range), rest = beyond - transposes * range;
+  const bool from_least = (x < least) == (fmod(transposes, 2) == 0);
   return from_least ? least + rest : most - rest;
 }
 
@@ -136,11 +136,11 @@ typedef struct job {
   int32_t axes;
   int64_t channels, positions, parts, part, groups; /* positions: of a sample; part: positions of a task */
   int64_t most, step[KERN_GRID_AXES];               /* taps of a position; elements from a pixel to the next */
-  bool turns;
+  bool transposes;
   /* Of a worker. */
   tap *taps;       /* [part, most] */
   int32_t *counts; /* [part] */
-  void *turned, *made;
+  void *transposed, *made;
 } job;
 
 /* Each tap of an axis times those of the axes before it. */
@@ -241,7 +241,7 @@ static td_status turn_block(const base_call *call, const job *j, const base_tens
   from.dims[0] = 1;
   from.dims[1] = count;
   to = from;
-  to.data = j->turned;
+  to.data = j->transposed;
   to.strides[0] = to.strides[1] = 1;
   for (int32_t d = 0; d < j->axes; d++) to.strides[2 + d] = j->step[d];
   return kern_move_now(call, &to, &from);
@@ -271,9 +271,9 @@ static td_status run_task(const base_call *call, const job *j, int64_t task) {
     image.data = base_at(j->x, sample * j->x->strides[0] + c * j->x->strides[1]);
     void *to = base_at(j->y, (sample * j->channels + c) * j->positions + first);
     channels = base_min_i64(end - c, BLOCK);
-    if (j->turns) {
+    if (j->transposes) {
       TRY(turn_block(call, j, &image, channels));
-      TRY(sample_block(call, j, j->turned, channels, count, to));
+      TRY(sample_block(call, j, j->transposed, channels, count, to));
     } else if (channels == BLOCK && j->x->strides[1] == 1) {
       TRY(sample_block(call, j, image.data, channels, count, to));
     } else {
@@ -289,9 +289,9 @@ static bool take_room(const base_call *call, job *j, int64_t pixels) {
   j->taps = base_call_scratch(call, (size_t)j->part, (size_t)j->most * sizeof *j->taps);
   j->counts = base_call_scratch(call, (size_t)j->part, sizeof *j->counts);
   j->made = base_call_scratch(call, (size_t)j->part, block);
-  j->turned = base_call_scratch(call, j->turns ? (size_t)pixels : 0, block);
-  if (!j->taps || !j->counts || !j->made || !j->turned) return false;
-  if (j->turns) memset(j->turned, 0, (size_t)pixels * block);
+  j->transposed = base_call_scratch(call, j->transposes ? (size_t)pixels : 0, block);
+  if (!j->taps || !j->counts || !j->made || !j->transposed) return false;
+  if (j->transposes) memset(j->transposed, 0, (size_t)pixels * block);
   return true;
 }
 
@@ -308,10 +308,10 @@ td_status kern_grid_sample(const base_call *call) {
     j.positions *= y->dims[2 + d];
     j.most *= j.how.taps;
   }
-  j.turns = x->strides[1] != 1 && j.channels >= LEAST_CHANNELS && j.positions >= pixels / 2;
+  j.transposes = x->strides[1] != 1 && j.channels >= LEAST_CHANNELS && j.positions >= pixels / 2;
   int64_t step = BLOCK;
-  for (int32_t d = j.axes; d-- > 0; step *= x->dims[2 + d]) j.step[d] = j.turns ? step : x->strides[2 + d];
-  j.part = j.turns ? j.positions : base_min_i64(j.positions, PART);
+  for (int32_t d = j.axes; d-- > 0; step *= x->dims[2 + d]) j.step[d] = j.transposes ? step : x->strides[2 + d];
+  j.part = j.transposes ? j.positions : base_min_i64(j.positions, PART);
   j.parts = (j.positions + j.part - 1) / j.part;
   j.groups = (j.channels + GROUP - 1) / GROUP;
   if (!take_room(call, &j, pixels)) return base_no_memory(call->err, "scratch");

@@ -194,7 +194,7 @@ static double more_bytes(const kern_winograd_layer *l, int64_t tile) {
 }
 
 /* What a byte saves where the choice moves on to `tile`; 0: nothing, or there is no room. */
-static double worth(const kern_winograd_choice *c, int64_t tile, double room) {
+static double saving_per_byte(const kern_winograd_choice *c, int64_t tile, double room) {
   double bytes = more_bytes(&c->layer, tile) - more_bytes(&c->layer, c->tile);
   if (tile <= c->tile || tile > c->widest || bytes > room) return 0;
   double before = c->tile ? saving(&c->layer, c->panel, c->tile) : 0;
@@ -209,7 +209,7 @@ void kern_winograd_choose(kern_winograd_choice *choices, uint32_t count, double 
     int64_t best_tile = 0;
     for (uint32_t i = 0; i < count; i++)
       for (int64_t tile = 2; tile <= 4; tile += 2) {
-        double now = worth(&choices[i], tile, bytes);
+        double now = saving_per_byte(&choices[i], tile, bytes);
         if (now > most) most = now, best = i, best_tile = tile;
       }
     if (!best_tile) return;

@@ -115,22 +115,22 @@ static td_status place_operands(joining *j, const ir_node_def *node, lower_part 
   return TD_OK;
 }
 
-/* Worth it when most operands need no copy. */
-static td_status is_worth(const joining *j, const ir_node_def *node, int32_t axis, bool dense, bool *worth) {
+/* It pays when most operands need no copy. */
+static td_status does_pay(const joining *j, const ir_node_def *node, int32_t axis, bool dense, bool *pays) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < node->in_count; i++) {
     bool there = false;
     if (can_be_part(j, node, node->in[i], dense)) TRY(is_made_there(j, node->in[i], axis, dense, &there));
     count += there;
   }
-  *worth = 2 * count >= node->in_count && count > 0;
+  *pays = 2 * count >= node->in_count && count > 0;
   return TD_OK;
 }
 
 static td_status place_join(joining *j, const ir_node_def *node) {
   lowering *l = j->l;
   int32_t axis;
-  bool worth = false;
+  bool pays = false;
   if (!is_join(l, node, &axis)) return TD_OK;
   const ir_type *type = ir_type_of(l->graph, node->out[0]);
   const bool dense = parts_are_dense(type, axis);
@@ -142,8 +142,8 @@ static td_status place_join(joining *j, const ir_node_def *node) {
     return place_operands(j, node, (lower_part){.whole = own->whole, .at = own->at, .axis = axis}, dense);
   }
   if (j->unsuited[node->out[0].id] <= 1 && stands_already(j, node, axis)) return TD_OK;
-  TRY(is_worth(j, node, axis, dense, &worth));
-  if (!worth) return TD_OK;
+  TRY(does_pay(j, node, axis, dense, &pays));
+  if (!pays) return TD_OK;
   own->joined = true;
   return place_operands(j, node, (lower_part){.whole = node->out[0], .axis = axis}, dense);
 }

@@ -8,7 +8,7 @@
  * Numbers that q, k or the scores are multiplied or divided by make up the scale, masks are added or chosen by where;
  * what is one number a row of scores goes into q. Further leading axes may stand there where all but two have one
  * element; what is done to scores may see them with more or fewer such axes.
- * Up to two masks stay apart, where their sum would be larger than either; constant ones are turned over
+ * Up to two masks stay apart, where their sum would be larger than either; constant ones are transposed
  * (attention_mask.c). What where() puts in the place of scores stands in their place here, too: a hidden score that is
  * no number stays hidden.
  * Tokens are the operands' own sources seen at strides: views that split axes or move those of one element are retold
@@ -32,7 +32,7 @@ typedef struct shown {
 typedef struct site {
   passes_edit *e;
   ir_node at;
-  ir_value q, k_turned, v;     /* as they stand; ranks 3 and up */
+  ir_value q, k_transposed, v; /* as they stand; ranks 3 and up */
   int64_t lone[BASE_MAX_RANK]; /* leading axes of one element that go, where there are more than two */
   uint32_t lone_count;
   ir_value views[MAX_CHAIN]; /* of scores on their way to the softmax, that move axes of one element; the last first */
@@ -43,7 +43,7 @@ typedef struct site {
   double scale;
   bool causal;
   int64_t safe;          /* KERN_ATTENTION_...: rows that are no numbers */
-  bool turned;           /* values and result stand [.., size, keys] and [.., size, rows] */
+  bool transposed;       /* values and result stand [.., size, keys] and [.., size, rows] */
   shown seen[MAX_SHOWN]; /* chains of q, k and v meet */
   uint32_t seen_count;
 } site;
@@ -270,7 +270,7 @@ static td_status finish(site *s, ir_value out) {
 
 /* ---- the result ---- */
 
-static const int64_t swap_heads[] = {0, 2, 1, 3}, turn_keys[] = {0, 3, 1, 2}, turn_back[] = {0, 2, 3, 1};
+static const int64_t swap_heads[] = {0, 2, 1, 3}, from_keys_last[] = {0, 3, 1, 2}, to_rows_last[] = {0, 2, 3, 1};
 
 static uint32_t mask_count(const site *s) {
   uint32_t count = 0;
@@ -285,7 +285,7 @@ static td_status attend(site *s, ir_value in[OPERANDS], ir_value *out) {
     const ir_value mask = s->masks[masks - 1 - i];
     ir_value *to = &in[FIRST_MASK + i];
     replaces |= (int64_t)s->replaces[masks - 1 - i] << i;
-    TRY(passes_turn_mask(s->e, s->at, mask, s->e->user, to));
+    TRY(passes_transpose_mask(s->e, s->at, mask, s->e->user, to));
     if (to->id != mask.id) passes_drop(s->e, mask);
   }
   const base_arg args[] = {ARG_FLOAT("scale", s->scale), ARG_BOOL("causal", s->causal), ARG_INT("safe", s->safe),
@@ -310,12 +310,12 @@ static td_status rewrite(site *s) {
   const int64_t first = 0;
   if (s->row_scale.id) TRY(add(s, OP_aten_mul, (ir_value[]){s->q, s->row_scale}, 2, NULL, 0, &s->q));
   TRY(tokens(s, s->q, swap_heads, &s->scale, &in[0]));
-  TRY(tokens(s, s->k_turned, turn_keys, &s->scale, &in[1]));
-  TRY(tokens(s, s->v, s->turned ? turn_keys : swap_heads, NULL, &in[2]));
+  TRY(tokens(s, s->k_transposed, from_keys_last, &s->scale, &in[1]));
+  TRY(tokens(s, s->v, s->transposed ? from_keys_last : swap_heads, NULL, &in[2]));
   for (int i = 0; i < MASKS && s->masks[i].id; i++)
     TRY(mask_without_lone(s, ir_type_of(e->graph, old)->rank, &s->masks[i]));
   TRY(attend(s, in, &out));
-  TRY(add_permute(s, out, s->turned ? turn_back : swap_heads, 4, &out));
+  TRY(add_permute(s, out, s->transposed ? to_rows_last : swap_heads, 4, &out));
   if (ir_type_of(e->graph, old)->rank == 3) TRY(add_ints(s, OP_aten_squeeze, out, &first, 1, &out));
   TRY(add_ints(s, OP_aten_unsqueeze, out, s->lone, s->lone_count, &out));
   return finish(s, out);
@@ -434,7 +434,7 @@ static td_status read_scores(site *s, ir_value v, bool *matches) {
     ir_value source = unscaled(e, v, &s->scale);
     const ir_node_def *node = passes_producer(e, v, OP_aten_matmul);
     if (node) {
-      s->q = node->in[0], s->k_turned = node->in[1];
+      s->q = node->in[0], s->k_transposed = node->in[1];
       return TD_OK;
     }
     const double factor = s->scale; /* of all that was met before */
@@ -491,7 +491,7 @@ static const ir_node_def *find_softmax(passes_edit *e, ir_value v, int64_t *safe
 
 /* Leading axes of one element, as many as there are more than two. False: there are fewer. */
 static bool find_lone(site *s, const ir_type *p) {
-  const ir_value operands[] = {s->q, s->k_turned, s->v};
+  const ir_value operands[] = {s->q, s->k_transposed, s->v};
   for (int32_t i = 0; i < p->rank - 2 && (int32_t)s->lone_count < p->rank - 4; i++) {
     bool lone = p->dims[i] == 1;
     for (uint32_t k = 0; k < 3; k++) lone &= ir_type_of(s->e->graph, operands[k])->dims[i] == 1;
@@ -503,9 +503,9 @@ static bool find_lone(site *s, const ir_type *p) {
 /* Ranks, types and leading sizes allow for tokens; keys may have one head for all. */
 static bool fits(site *s, ir_value probabilities) {
   const ir_graph *g = s->e->graph;
-  const ir_type *p = ir_type_of(g, probabilities), *q = ir_type_of(g, s->q), *k = ir_type_of(g, s->k_turned),
+  const ir_type *p = ir_type_of(g, probabilities), *q = ir_type_of(g, s->q), *k = ir_type_of(g, s->k_transposed),
                 *v = ir_type_of(g, s->v);
-  if (!is_f32(s->e, s->q) || !is_f32(s->e, s->k_turned) || !is_f32(s->e, s->v)) return false;
+  if (!is_f32(s->e, s->q) || !is_f32(s->e, s->k_transposed) || !is_f32(s->e, s->v)) return false;
   for (int i = 0; i < MASKS && s->masks[i].id; i++) {
     const ir_type *mask = ir_type_of(g, s->masks[i]);
     if (mask->dtype != TD_F32 || mask->rank < 0 || mask->rank > base_max_i64(p->rank, 4)) return false;
@@ -516,11 +516,11 @@ static bool fits(site *s, ir_value probabilities) {
     bool shared = i == rows - 1 && p->rank > 3 && k->dims[i] == 1;
     if (q->dims[i] != p->dims[i] || k->dims[i] != v->dims[i] || (k->dims[i] != p->dims[i] && !shared)) return false;
   }
-  return q->dims[rows] == p->dims[rows] && k->dims[rows + 1] == v->dims[rows + s->turned];
+  return q->dims[rows] == p->dims[rows] && k->dims[rows + 1] == v->dims[rows + s->transposed];
 }
 
-/* What v shows with its last two axes turned, which nobody else reads; none: v is no such thing. */
-static ir_value turned_back(passes_edit *e, ir_value v) {
+/* What v shows with its last two axes transposed, which nobody else reads; none: v is no such thing. */
+static ir_value transposed_source(passes_edit *e, ir_value v) {
   int64_t order[BASE_MAX_RANK];
   const ir_node_def *node = passes_only_producer(e, v, OP_aten_permute);
   const int32_t rank = node ? ir_type_of(e->graph, v)->rank : 0;
@@ -537,9 +537,9 @@ static td_status visit_product(passes_edit *e, ir_node id, const ir_node_def *no
   const ir_node_def *softmax = find_softmax(e, probabilities, &s.safe);
   bool matches;
   if (!softmax) {
-    s.turned = true;
+    s.transposed = true;
     s.v = probabilities;
-    probabilities = turned_back(e, node->in[1]);
+    probabilities = transposed_source(e, node->in[1]);
     softmax = probabilities.id ? find_softmax(e, probabilities, &s.safe) : NULL;
   }
   if (!softmax) return TD_OK;
@@ -553,7 +553,7 @@ static td_status visit_product(passes_edit *e, ir_node id, const ir_node_def *no
 
 enum { SDPA_MASK = 3, SDPA_PAST = 4 };
 
-/* [batch, rows, heads * size] split into heads; [batch, heads, rows, size] turned. */
+/* [batch, rows, heads * size] split into heads; [batch, heads, rows, size] transposed. */
 static td_status split_heads(site *s, ir_value v, int64_t heads, double *factor, ir_value *out) {
   const ir_type *t = ir_type_of(s->e->graph, v);
   if (t->rank == 4) return tokens(s, v, swap_heads, factor, out);
@@ -674,7 +674,7 @@ static td_status visit(passes_edit *e, ir_node id) {
 }
 
 td_status passes_attention(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
-  passes_masks turned = {0};
-  passes_edit e = {.graph = graph, .setting = setting, .changes = changes, .err = err, .user = &turned};
+  passes_masks transposed = {0};
+  passes_edit e = {.graph = graph, .setting = setting, .changes = changes, .err = err, .user = &transposed};
   return passes_walk(&e, visit, NULL);
 }

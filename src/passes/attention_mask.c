@@ -1,15 +1,15 @@
 /* attention_mask.c -- constant masks of attention in the order in which its kernel takes them: a vector of queries for
  * each key. They are made once, with the model; what exporters write lies the other way, or with heads side by side
- * (a table of which rows were picked), and would be turned over for each block of queries of each head and sample. */
+ * (a table of which rows were picked), and would be transposed for each block of queries of each head and sample. */
 #include "passes/passes_priv.h"
 
 enum { MOST_BYTES = 32 << 20, RANK = 4 };
 
 /* The constant [..., keys, queries], what the mask repeats left out; none where it would be too large. */
-static td_status make(passes_edit *e, base_tensor *t, ir_value *turned) {
+static td_status make(passes_edit *e, base_tensor *t, ir_value *transposed) {
   int64_t count = 1;
   size_t bytes;
-  *turned = IR_NO_VALUE;
+  *transposed = IR_NO_VALUE;
   for (int32_t i = 0; i < t->rank; i++) {
     if (t->strides[i] == 0) t->dims[i] = 1;
     if (__builtin_mul_overflow(count, t->dims[i], &count)) return TD_OK;
@@ -23,30 +23,30 @@ static td_status make(passes_edit *e, base_tensor *t, ir_value *turned) {
   if (!data) return base_no_memory(e->err, "a mask");
   base_tensor_pack(data, t);
   const base_tensor packed = base_tensor_of(data, TD_F32, t->rank, t->dims);
-  return ir_add_constant(e->graph, &packed, NULL, turned, e->err);
+  return ir_add_constant(e->graph, &packed, NULL, transposed, e->err);
 }
 
-static td_status show(passes_edit *e, ir_node at, ir_value turned, ir_value *to) {
-  const int32_t rank = ir_type_of(e->graph, turned)->rank;
+static td_status show(passes_edit *e, ir_node at, ir_value transposed, ir_value *to) {
+  const int32_t rank = ir_type_of(e->graph, transposed)->rank;
   int64_t order[RANK] = {0, 1, 2, 3};
   order[rank - 2] = rank - 1, order[rank - 1] = rank - 2;
   const base_arg dims = ARG_INTS("dims", order, rank);
-  return passes_add(e, at, OP_aten_permute, (ir_new_node){.in = &turned, .in_count = 1, .args = &dims, .arg_count = 1},
-                    NULL, to);
+  return passes_add(e, at, OP_aten_permute,
+                    (ir_new_node){.in = &transposed, .in_count = 1, .args = &dims, .arg_count = 1}, NULL, to);
 }
 
-td_status passes_turn_mask(passes_edit *e, ir_node at, ir_value mask, passes_masks *seen, ir_value *to) {
+td_status passes_transpose_mask(passes_edit *e, ir_node at, ir_value mask, passes_masks *seen, ir_value *to) {
   base_tensor t;
-  ir_value turned;
+  ir_value transposed;
   *to = mask;
   for (uint32_t i = 0; i < seen->count; i++)
-    if (seen->at[i].from.id == mask.id) return show(e, at, seen->at[i].turned, to);
+    if (seen->at[i].from.id == mask.id) return show(e, at, seen->at[i].transposed, to);
   if (!passes_shown(e->graph, mask, &t) || t.dtype != TD_F32 || t.rank < 2 || t.rank > RANK) return TD_OK;
   if (t.dims[t.rank - 2] == 1 || t.dims[t.rank - 1] == 1 || t.strides[t.rank - 2] <= 1) return TD_OK;
-  TRY(make(e, &t, &turned));
-  if (!turned.id) return TD_OK;
+  TRY(make(e, &t, &transposed));
+  if (!transposed.id) return TD_OK;
   passes_mask *slot = base_vec_push(e->scratch, seen);
   if (!slot) return base_no_memory(e->err, "a mask");
-  *slot = (passes_mask){mask, turned};
-  return show(e, at, turned, to);
+  *slot = (passes_mask){mask, transposed};
+  return show(e, at, transposed, to);
 }

@@ -371,8 +371,8 @@ static td_status split_pixels(passes_edit *e, ir_node id, ir_value t, const ir_t
 /* What view(permute(view(x))) interleaves the channels of in groups (channel shuffle), channels last; none: it does
  * something else. */
 static ir_value shuffled(passes_edit *e, const ir_node_def *node, int64_t *groups) {
-  const ir_node_def *turn = passes_producer(e, node->in[0], OP_aten_permute);
-  const ir_node_def *split = turn ? passes_producer(e, turn->in[0], OP_aten_view) : NULL;
+  const ir_node_def *permute = passes_producer(e, node->in[0], OP_aten_permute);
+  const ir_node_def *split = permute ? passes_producer(e, permute->in[0], OP_aten_view) : NULL;
   const ir_value t = split ? passes_source_last(e, split->in[0]) : IR_NO_VALUE;
   int64_t order[BASE_MAX_RANK];
   if (!t.id) return t;
@@ -380,14 +380,14 @@ static ir_value shuffled(passes_edit *e, const ir_node_def *node, int64_t *group
   bool fits = ir_type_equal(ir_type_of(e->graph, node->out[0]), from) && parts->rank == from->rank + 1 &&
               base_dim_known(from->dims[1]) && base_dim_known(parts->dims[1]) && parts->dims[1] > 0 &&
               parts->dims[2] == from->dims[1] / parts->dims[1] && parts->dims[0] == from->dims[0] &&
-              passes_order(turn, parts->rank, order);
+              passes_order(permute, parts->rank, order);
   for (int32_t i = 3; i < parts->rank && fits; i++) fits = parts->dims[i] == from->dims[i - 1];
   for (int32_t i = 0; i < parts->rank && fits; i++) fits = order[i] == (i == 1 || i == 2 ? 3 - i : i);
   *groups = parts->dims[1];
   return fits ? t : IR_NO_VALUE;
 }
 
-/* The last axis as groups, these turned, and one axis again: one copy. */
+/* The last axis as groups, these transposed, and one axis again: one copy. */
 static td_status shuffle(passes_edit *e, ir_node id, ir_value t, int64_t groups) {
   const int32_t rank = rank_of(e, t);
   const int64_t channels = ir_type_of(e->graph, t)->dims[rank - 1], sizes[] = {groups, channels / groups};

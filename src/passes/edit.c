@@ -168,8 +168,8 @@ td_status passes_select(passes_edit *e, ir_node at, ir_value v, int64_t axis, ir
 
 ir_value passes_transposed(passes_edit *e, ir_value v) {
   int64_t order[BASE_MAX_RANK];
-  const ir_node_def *turned = passes_producer(e, v, OP_aten_permute);
-  return turned && passes_order(turned, 2, order) && order[0] == 1 ? turned->in[0] : IR_NO_VALUE;
+  const ir_node_def *permute = passes_producer(e, v, OP_aten_permute);
+  return permute && passes_order(permute, 2, order) && order[0] == 1 ? permute->in[0] : IR_NO_VALUE;
 }
 
 ir_node_def *passes_dequantised(passes_edit *e, ir_value v) {

@@ -303,7 +303,7 @@ static bool sums(const roles *steps, uint32_t factors) {
 }
 
 /* Weights that stand first, and whose axis is the result's last one, become the second factor. */
-static void turn(const passes_edit *e, equation *eq, ir_value *in) {
+static void swap_factors(const passes_edit *e, equation *eq, ir_value *in) {
   const char *y = eq->terms[eq->factors];
   if (eq->factors != 2 || !*y || strchr(eq->terms[1], y[strlen(y) - 1]) || !passes_constant_value(e, in[0])) return;
   const ir_value first = in[0];
@@ -342,7 +342,7 @@ static td_status visit_einsum(passes_edit *e, ir_node id, const ir_node_def *nod
   }
   if (!read_equation(passes_str(node, "equation"), ranks, factors, &eq)) return TD_OK;
   memcpy(in, node->in, factors * sizeof *in);
-  turn(e, &eq, in);
+  swap_factors(e, &eq, in);
   if (!take_sizes(e, in, &eq)) return TD_OK;
   TRY(make_products(e, id, &eq, in, &made));
   return made.id ? passes_take_place(e, id, made) : TD_OK;

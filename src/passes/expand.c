@@ -36,7 +36,7 @@ static int64_t depth_of(const passes_edit *e, const ir_node_def *conv) {
 }
 
 /* There is a kernel, and it pays, for the window over planes of known size. */
-static bool is_worth_it(const passes_edit *e, const ir_node_def *window, const ir_node_def *conv, int64_t panel) {
+static bool pays(const passes_edit *e, const ir_node_def *window, const ir_node_def *conv, int64_t panel) {
   const ir_type *x = ir_type_of(e->graph, window->in[0]);
   if (x->rank != 4 || passes_int(window, "panel") != 1) return false;
   int64_t channels = passes_int(window, "channels");
@@ -85,7 +85,7 @@ static td_status visit(passes_edit *e, ir_node id) {
   if (window->op->id != OP_td_depthwise_conv) return TD_OK;
   const kern_row *row = kern_select(KERN_EXPAND_DEPTHWISE, TD_F32, e->setting->isa);
   const ir_node_def *conv = passes_only_producer(e, window->in[0], OP_td_conv);
-  if (!row || !conv || !is_expansion(e, conv, row->lanes) || !is_worth_it(e, window, conv, row->lanes)) return TD_OK;
+  if (!row || !conv || !is_expansion(e, conv, row->lanes) || !pays(e, window, conv, row->lanes)) return TD_OK;
   return fuse(e, id, conv);
 }
 

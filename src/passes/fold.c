@@ -10,7 +10,8 @@
 #include <string.h>
 
 enum { FOLD_BYTES = 1 << 16, GROWN_BYTES = 4 << 20, ALL_GROWN_BYTES = 64 << 20, MAX_OPERANDS = 64, MAX_RESULTS = 16 };
-enum { TURNED_BYTES = 1 << 12 }; /* of a matrix that is turned: larger ones are turned while they are packed */
+/* Of a matrix that is transposed: larger ones are transposed while they are packed. */
+enum { TRANSPOSED_BYTES = 1 << 12 };
 enum { VIEWS = 4, MORE_VIEWS = 12, VIEW_OPERANDS = 8 }; /* one of the other, of a constant; operands of one */
 static const double MOST_WORK = 5e8;                    /* floating-point operations */
 
@@ -78,7 +79,7 @@ static bool is_long(const ir_graph *g, const ir_node_def *node) {
 }
 
 /* Is a node of known operands to be computed now? *grown: bytes that this takes. */
-static bool worth_folding(const ir_graph *g, const ir_node_def *node, size_t *grown) {
+static bool should_fold(const ir_graph *g, const ir_node_def *node, size_t *grown) {
   size_t operands = 0, results = 0;
   *grown = 0;
   for (uint32_t i = 0; i < node->in_count; i++)
@@ -90,7 +91,7 @@ static bool worth_folding(const ir_graph *g, const ir_node_def *node, size_t *gr
   }
   const bool view = node->op->flags & (IR_OP_VIEW | IR_OP_VIEW_DENSE);
   if (is_long(g, node)) return false;
-  if (view && ir_type_of(g, node->out[0])->rank == 2 && results > TURNED_BYTES && results == operands) return false;
+  if (view && ir_type_of(g, node->out[0])->rank == 2 && results > TRANSPOSED_BYTES && results == operands) return false;
   if (results <= FOLD_BYTES) return operands <= 16 * (size_t)FOLD_BYTES || results < operands / 16 || !view;
   *grown = results > operands ? results : 0;
   return !view && *grown <= GROWN_BYTES;
@@ -178,8 +179,7 @@ static td_status compute(folding *f, ir_node id, bool *folded) {
   if (node->op->flags & (IR_OP_REGION | IR_OP_RANDOM | IR_OP_HOST | IR_OP_EFFECT) || !node->op->reference ||
       node->out_count > MAX_RESULTS || !all_known(f->g, node, VIEWS, in, at))
     return TD_OK;
-  if (!worth_folding(f->g, node, &grown) || grown > ALL_GROWN_BYTES - f->grown)
-    return show(f->g, id, at, folded, f->err);
+  if (!should_fold(f->g, node, &grown) || grown > ALL_GROWN_BYTES - f->grown) return show(f->g, id, at, folded, f->err);
   TRY(evaluate(f->g, id, at, folded, f->err));
   f->grown += *folded ? grown : 0;
   return TD_OK;

@@ -37,7 +37,7 @@ static bool plain_ns(state *s, const ir_node_def *node, double *ns) {
   return true;
 }
 
-static double turns_of(const ir_graph *g, const ir_node_def *loop) {
+static double iterations_of(const ir_graph *g, const ir_node_def *loop) {
   const ir_info *trips = loop->in[0].id ? &ir_value_of(g, loop->in[0])->info : NULL;
   const bool known = trips && trips->ints && base_dim_known(trips->ints[0]);
   return known ? (double)trips->ints[0] : BASE_ITERATIONS;
@@ -52,7 +52,7 @@ static bool add_block_ns(state *s, ir_block block, double *ns) {
     *ns += s->speed->step_ns;
     for (uint32_t b = 0; b < node->block_count; b++)
       if (!add_block_ns(s, node->blocks[b], &inside)) return false;
-    *ns += is_region(node, IR_REGION_LOOP) ? turns_of(s->graph, node) * inside : inside;
+    *ns += is_region(node, IR_REGION_LOOP) ? iterations_of(s->graph, node) * inside : inside;
     if (!node->block_count && !(node->op->flags & IR_OP_HOST) && !plain_ns(s, node, ns)) return false;
   }
   return true;

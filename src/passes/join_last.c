@@ -3,7 +3,7 @@
  *
  *     mul(cat(neg(x), y), z)  -> cat(mul(neg(x), slice(z)), mul(y, slice(z)))
  *
- * so for positions that are turned in halves, and rolls. Where products make all parts they stand in their join
+ * so for positions whose halves are rotated, and rolls. Where products make all parts they stand in their join
  * already. Requires: a verified graph; parts of known length; a join nobody else uses. Keeps: types, numbers. Breaks:
  * nothing. */
 #include "passes/passes_priv.h"

@@ -1,7 +1,7 @@
 /* linear.c -- products with a constant matrix become td::linear, the operator whose weights can be packed:
  *
  *     matmul(x, W)          -> linear(x, W)
- *     matmul(x, permute(W)) -> linear(x, W)            as PyTorch's layers keep it; turned when it is packed
+ *     matmul(x, permute(W)) -> linear(x, W)            as PyTorch's layers keep it; transposed when it is packed
  *     gemm(x, W, c)         -> linear(x, W, bias)      alpha and beta 1, c a row
  *
  * Requires: a verified graph. Keeps: types, numbers. Breaks: nothing: the weights stay where they are. */

@@ -115,11 +115,11 @@ static td_status join_weights(passes_edit *e, const group *g, int64_t panel, ir_
   for (uint32_t i = 0; i < g->count; done += g->n[i++]) {
     const ir_node_def *node = ir_node_of(e->graph, g->node[i]);
     const base_tensor *w = passes_constant(e, node, 1);
-    bool turned = passes_int(node, "trans_w");
+    bool transposed = passes_int(node, "trans_w");
     job *j = base_vec_push(e->scratch, &m->jobs);
     if (!j) return base_no_memory(e->err, "packed weights");
     *j = (job){.by = kern_packing_of(e->setting->isa),
-               .w = {w->data, g->k, g->n[i], w->strides[turned], w->strides[!turned]},
+               .w = {w->data, g->k, g->n[i], w->strides[transposed], w->strides[!transposed]},
                .scale = vector(e, node, KERN_IN_SCALE),
                .to = to + done * g->k,
                .panel = panel};

@@ -95,25 +95,25 @@ static bool find_path(passes_edit *e, ir_value v, path *p) {
 }
 
 /* W as [n, k], dense. */
-static td_status turn_weights(passes_edit *e, const ir_node_def *node, ir_value *made) {
+static td_status transpose_weights(passes_edit *e, const ir_node_def *node, ir_value *made) {
   const base_tensor *w = passes_constant(e, node, 1);
-  base_tensor turned = *w;
+  base_tensor transposed = *w;
   *made = node->in[1];
   if (passes_int(node, "trans_w") && base_tensor_contiguous(w)) return TD_OK;
   if (!passes_int(node, "trans_w")) {
-    turned.dims[0] = w->dims[1], turned.dims[1] = w->dims[0];
-    turned.strides[0] = w->strides[1], turned.strides[1] = w->strides[0];
+    transposed.dims[0] = w->dims[1], transposed.dims[1] = w->dims[0];
+    transposed.strides[0] = w->strides[1], transposed.strides[1] = w->strides[0];
   }
-  size_t bytes = base_tensor_bytes(&turned);
+  size_t bytes = base_tensor_bytes(&transposed);
   void *data = base_arena_alloc_aligned(e->graph->constants, bytes + 1, 64);
   if (!data) return base_no_memory(e->err, "transposed weights");
-  base_tensor_pack(data, &turned);
-  const base_tensor dense = base_tensor_of(data, TD_F32, 2, turned.dims);
+  base_tensor_pack(data, &transposed);
+  const base_tensor dense = base_tensor_of(data, TD_F32, 2, transposed.dims);
   return ir_add_constant(e->graph, &dense, NULL, made, e->err);
 }
 
 /* A vector along the last axis, along the one before it. */
-static td_status turn_vector(passes_edit *e, ir_value v, ir_value *made) {
+static td_status make_column(passes_edit *e, ir_value v, ir_value *made) {
   const base_tensor *t = passes_constant_value(e, v);
   base_tensor column = *t;
   *made = v;
@@ -125,11 +125,11 @@ static td_status turn_vector(passes_edit *e, ir_value v, ir_value *made) {
 
 static td_status add_product(passes_edit *e, ir_node at, const ir_node_def *node, ir_value *v) {
   ir_value in[2] = {IR_NO_VALUE, *v};
-  TRY(turn_weights(e, node, &in[0]));
+  TRY(transpose_weights(e, node, &in[0]));
   TRY(passes_add(e, at, OP_td_mix, (ir_new_node){.in = in, .in_count = 2}, node, v));
   if (node->in_count < 3 || !node->in[2].id) return TD_OK;
   in[0] = *v;
-  TRY(turn_vector(e, node->in[2], &in[1]));
+  TRY(make_column(e, node->in[2], &in[1]));
   return passes_add(e, at, OP_aten_add, (ir_new_node){.in = in, .in_count = 2}, node, v);
 }
 
@@ -141,7 +141,7 @@ static td_status add_pointwise(passes_edit *e, ir_node at, const ir_node_def *no
   for (uint32_t i = 0; i < node->in_count; i++) {
     in[i] = node->in[i];
     if (i == operand) in[i] = *v;
-    else if (in[i].id) TRY(turn_vector(e, node->in[i], &in[i]));
+    else if (in[i].id) TRY(make_column(e, node->in[i], &in[i]));
   }
   return passes_add(e, at, node->op->id, spec, node, v);
 }

@@ -250,11 +250,11 @@ static void add_zeros(weights *w, base_tensor *zeros) {
 
 static td_status visit_matmul(passes_edit *e, ir_node id, const ir_node_def *node) {
   const ir_value x = node->in[0];
-  const ir_value turned = passes_transposed(e, node->in[1]);
+  const ir_value transposed = passes_transposed(e, node->in[1]);
   weights w;
   base_tensor zeros;
   if (ir_type_of(e->graph, x)->rank < 2) return TD_OK;
-  if (!find_matrix(e, turned.id ? turned : node->in[1], !turned.id, &w)) return TD_OK;
+  if (!find_matrix(e, transposed.id ? transposed : node->in[1], !transposed.id, &w)) return TD_OK;
   add_zeros(&w, &zeros);
   return rebuild(e, id, &w, x, IR_NO_VALUE);
 }

@@ -108,14 +108,14 @@ bool passes_order(const ir_node_def *permute, int32_t rank, int64_t *order);
 
 /* ---- masks of attention (attention_mask.c) ---- */
 
-/* Masks that were turned over, as constants that layers share. */
+/* Masks that were transposed, as constants that layers share. */
 typedef struct passes_mask {
-  ir_value from, turned;
+  ir_value from, transposed;
 } passes_mask;
 typedef BASE_VEC(passes_mask) passes_masks;
 /* In front of `at`: a constant mask [..., queries, keys] as the kernel reads it best, a view of one that lies as
  * [..., keys, queries]; any other one, and too large ones, as they are. */
-td_status passes_turn_mask(passes_edit *e, ir_node at, ir_value mask, passes_masks *seen, ir_value *to);
+td_status passes_transpose_mask(passes_edit *e, ir_node at, ir_value mask, passes_masks *seen, ir_value *to);
 
 /* ---- batch norms (batchnorm.c) ---- */
 

@@ -86,7 +86,7 @@ static td_status repeat(const phases *p, ir_value *v) {
 }
 
 /* From [inputs, channels, kernel...] to [phase..., channels, inputs, taps...]: the last tap is phase 0's first. */
-static td_status turn_weights(const phases *p, const base_tensor *w, ir_value *v) {
+static td_status split_weights(const phases *p, const base_tensor *w, ir_value *v) {
   const int64_t inputs = w->dims[0], height = p->spatial > 1 ? w->dims[2] : 1, width = w->dims[w->rank - 1];
   const uint32_t last = p->spatial - 1;
   const int64_t down = p->spatial > 1 ? p->stride[0] : 1, rows = height / down, right = p->stride[last];
@@ -102,8 +102,8 @@ static td_status turn_weights(const phases *p, const base_tensor *w, ir_value *v
       }
   int64_t dims[2 + AXES] = {p->all, inputs};
   for (uint32_t i = 0; i < p->spatial; i++) dims[2 + i] = p->taps[i];
-  const base_tensor turned = base_tensor_of(to, TD_F32, w->rank, dims);
-  return ir_add_constant(p->e->graph, &turned, NULL, v, p->e->err);
+  const base_tensor split = base_tensor_of(to, TD_F32, w->rank, dims);
+  return ir_add_constant(p->e->graph, &split, NULL, v, p->e->err);
 }
 
 static td_status add_convolution(const phases *p, const base_tensor *w, ir_value *made) {
@@ -118,7 +118,7 @@ static td_status add_convolution(const phases *p, const base_tensor *w, ir_value
   *passes_arg(args, count, "padding") = ARG_INTS("padding", padding, 2 * p->spatial);
   passes_arg(args, count, "channels")->i = p->all;
   *passes_arg(args, count, "output_padding") = args[count - 1]; /* which td::conv has not */
-  TRY(turn_weights(p, w, &in[W]));
+  TRY(split_weights(p, w, &in[W]));
   for (uint32_t i = KERN_IN_BIAS; i < p->node.in_count; i++) {
     in[i] = p->node.in[i];
     TRY(repeat(p, &in[i]));

@@ -77,13 +77,13 @@ static td_status visit_reduction(passes_edit *e, ir_node id, const ir_node_def *
   const int32_t stay = order_of(rank, mask, order);
   if (stay == 0 || stay == rank || mask == ((1u << (rank - stay)) - 1) << stay || has_kernel(e, node)) return TD_OK;
   if (is_few(t, mask)) return TD_OK;
-  ir_value turned, v = IR_NO_VALUE;
-  const base_arg turn = ARG_INTS("dims", order, (uint32_t)rank);
-  const ir_new_node permute = {.in = reduction.in, .in_count = 1, .args = &turn, .arg_count = 1};
-  TRY(passes_add(e, id, OP_aten_permute, permute, NULL, &turned));
+  ir_value permuted, v = IR_NO_VALUE;
+  const base_arg axes = ARG_INTS("dims", order, (uint32_t)rank);
+  const ir_new_node permute = {.in = reduction.in, .in_count = 1, .args = &axes, .arg_count = 1};
+  TRY(passes_add(e, id, OP_aten_permute, permute, NULL, &permuted));
   for (int32_t i = 0; i < rank - stay; i++) last[i] = i - (rank - stay);
   const base_arg dim = ARG_INTS("dim", last, (uint32_t)(rank - stay));
-  const ir_new_node spec = {.in = &turned, .in_count = 1, .args = &dim, .arg_count = 1};
+  const ir_new_node spec = {.in = &permuted, .in_count = 1, .args = &dim, .arg_count = 1};
   TRY(passes_add(e, id, reduction.op->id, spec, NULL, &v));
   if (passes_int(&reduction, "keepdim")) {
     ir_value in[] = {v, IR_NO_VALUE};

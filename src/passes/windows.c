@@ -75,7 +75,7 @@ static bool is_convertible(const passes_edit *e, const ir_node_def *node) {
 }
 
 /* Weights [C, 1, kernel...] that are no constants as the depthwise kernel reads them: [taps, C]. */
-static td_status turn_taps(passes_edit *e, ir_node at, const ir_type *w, ir_value *v) {
+static td_status transpose_taps(passes_edit *e, ir_node at, const ir_type *w, ir_value *v) {
   static const int64_t swap[] = {1, 0};
   const int64_t shape[] = {w->dims[0], ir_known_count(w) / w->dims[0]};
   ir_value in[2] = {*v}, flat;
@@ -97,7 +97,7 @@ td_status passes_convolution_last(passes_edit *e, ir_node id, const ir_node_def 
   bool transposed = passes_int(node, "transposed");
   bool image =
       !transposed && op == OP_td_conv && is_image(w->dims[1] * groups) && !passes_source_last(e, node->in[0]).id;
-  const bool turns = op == OP_td_depthwise_conv && !passes_constant(e, node, 1);
+  const bool taps_first = op == OP_td_depthwise_conv && !passes_constant(e, node, 1);
   base_arg args[] = {ARG_INTS("kernel", win.kernel, win.spatial),
                      ARG_INTS("stride", win.stride, win.spatial),
                      ARG_INTS("padding", win.padding, 2 * win.spatial),
@@ -105,10 +105,10 @@ td_status passes_convolution_last(passes_edit *e, ir_node id, const ir_node_def 
                      ARG_INT("groups", groups),
                      ARG_INT("channels", transposed ? w->dims[1] * groups : w->dims[0]),
                      ARG_BOOL("channels_first", image),
-                     ARG_INT("panel", turns),
+                     ARG_INT("panel", taps_first),
                      ARG_INTS("output_padding", win.more, win.spatial)};
   ir_value in[3] = {node->in[0], node->in[1], node->in_count > 2 ? node->in[2] : IR_NO_VALUE}, made;
-  if (turns) TRY(turn_taps(e, id, w, &in[1]));
+  if (taps_first) TRY(transpose_taps(e, id, w, &in[1]));
   if (!image) TRY(passes_to_last(e, id, in[0], &in[0]));
   const ir_new_node spec = {.in = in, .in_count = in[2].id ? 3 : 2, .args = args, .arg_count = transposed ? 9 : 8};
   TRY(passes_add(e, id, op, spec, NULL, &made));

@@ -58,7 +58,7 @@ typedef struct run_bound {
   uint32_t variant; /* the plan that it is of, see plan_at */
   plan_binding binding;
   uint8_t *known;     /* of the main frame */
-  uint16_t *threads;  /* per step: how many it is worth; 0 before that is known */
+  uint16_t *threads;  /* per step: how many it takes; 0 before that is known */
   bool *spread;       /* per slot, if it is a root: several threads have written it last */
   void **wholes;      /* where the slices of the parts that run now begin as a whole */
   run_shares *shares; /* per plan_shares of the binding */
@@ -141,7 +141,7 @@ struct run_session {
   /* Tasks (tasks.c). */
   run_crew *crew;    /* NULL: every task runs where it is forked */
   uint64_t bindings; /* that were made active so far */
-  bool *worth;       /* per FORK step: the crew had better run it, under the active binding */
+  bool *pays;        /* per FORK step: the crew had better run it, under the active binding */
   bool force_tasks;  /* for tests: it always had */
   atomic_flag lock;  /* of the next four */
   run_stack results; /* memory of this run's tasks */
@@ -206,11 +206,11 @@ td_status run_call(run_frame *f, uint32_t number, uint64_t *spent);
 /* Threads that can compute its steps, the caller's included. */
 uint32_t run_most_threads(const run_session *s);
 
-/* ---- worth of threads (worth.c) ---- */
+/* ---- threads for a step (threads.c) ---- */
 
 /* About how long the call takes on one thread. */
 double run_estimate_ns(const base_speed *speed, const plan_link *function, const base_call *call);
-/* On how many threads is the step worth running, under the active binding and after what ran before? The results are
+/* On how many threads should the step run, under the active binding and after what ran before? The results are
  * the same on any number. */
 uint16_t run_threads_for(const run_frame *f, uint32_t number);
 /* Compares the planned sizes of step `number` with what its operands say, unless that was done and holds. */
@@ -246,5 +246,5 @@ td_status run_keep(run_frame *f, const base_value *from, base_value *to);
 /* Moves the tail values of `slots` down to `mark` and drops everything else above it. */
 td_status run_compact(run_frame *f, const uint32_t *slots, uint32_t count, size_t mark);
 /* Is less than half of what lies above the mark theirs? Lists whose items all stay are not copied again and again. */
-bool run_worth_compacting(const run_frame *f, const uint32_t *slots, uint32_t count, size_t mark);
+bool run_should_compact(const run_frame *f, const uint32_t *slots, uint32_t count, size_t mark);
 #endif

@@ -144,7 +144,7 @@ td_status run_check(run_frame *f, uint32_t number) {
   return status == TD_OK ? TD_OK : named(f, number, status);
 }
 
-/* How many threads compute the step: those it is worth, where they can be had. A task has its own thread alone. */
+/* How many threads compute the step: those that pay, where they can be had. A task has its own thread alone. */
 static uint16_t gather_threads(run_frame *f, uint32_t number) {
   run_session *s = f->session;
   run_bound *bound = s->active;
@@ -308,7 +308,7 @@ static td_status loop_turn(run_frame *f, loop_state *l, bool *go) {
     l->live = SIZE_MAX / 4; /* their bytes may lie anywhere in the tail: never tidy up */
     return TD_OK;
   }
-  if (run_worth_compacting(f, l->carried, l->count, l->mark)) TRY(run_compact(f, l->carried, l->count, l->mark));
+  if (run_should_compact(f, l->carried, l->count, l->mark)) TRY(run_compact(f, l->carried, l->count, l->mark));
   l->live = f->tail.used;
   return TD_OK;
 }

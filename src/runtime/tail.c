@@ -87,8 +87,8 @@ static bool above(const run_frame *f, const base_value *value, size_t mark) {
   return found;
 }
 
-/* Items that its array has room for: a list that may grow in place keeps the rest, or each turn of a loop that appends
- * would have to make it anew. */
+/* Items that its array has room for: a list that may grow in place keeps the rest, or each iteration of a loop that
+ * appends would have to make it anew. */
 static int64_t room_of(const base_list *list) {
   return list->room && list->room->used == list->count ? list->room->cap : list->count;
 }
@@ -138,7 +138,7 @@ static size_t bytes_above(const run_frame *f, const base_value *value, size_t ma
   return bytes;
 }
 
-bool run_worth_compacting(const run_frame *f, const uint32_t *slots, uint32_t count, size_t mark) {
+bool run_should_compact(const run_frame *f, const uint32_t *slots, uint32_t count, size_t mark) {
   size_t live = 0;
   for (uint32_t i = 0; i < count; i++)
     if (f->plan->slots.at[slots[i]].place == PLAN_TAIL) live += bytes_above(f, &f->values[slots[i]], mark);

@@ -229,9 +229,9 @@ static void run_here(run_frame *f, run_task *task) {
   atomic_store_explicit(&task->state, RUN_TASK_DONE, memory_order_release);
 }
 
-/* ---- worth it? ---- */
+/* ---- does a task pay? ---- */
 
-/* About how long the steps [first, end) take on one thread: where sizes are open, or turns, a guess. */
+/* About how long the steps [first, end) take on one thread: where sizes are open, or iterations, a guess. */
 static double steps_ns(const run_session *s, uint32_t first, uint32_t end) {
   const base_speed *speed = s->plan->speed;
   double ns = 0;
@@ -250,7 +250,7 @@ static double steps_ns(const run_session *s, uint32_t first, uint32_t end) {
 void run_weigh_tasks(run_session *s) {
   for (uint32_t i = 0; s->crew && i < s->plan->steps.count; i++)
     if (s->plan->steps.at[i].kind == PLAN_FORK)
-      s->worth[i] = s->force_tasks || steps_ns(s, i + 1, s->plan->steps.at[i].next) >= s->plan->speed->task_ns;
+      s->pays[i] = s->force_tasks || steps_ns(s, i + 1, s->plan->steps.at[i].next) >= s->plan->speed->task_ns;
 }
 
 /* ---- steps ---- */
@@ -261,7 +261,7 @@ td_status run_fork(run_frame *f, uint32_t number) {
   if (!task) return base_no_memory(&f->error, "a task");
   f->values[f->plan->operands.at[f->plan->steps.at[number].out]] =
       (base_value){.kind = BASE_FUTURE, .list = {.items = &task->value, .count = 1}};
-  task->frame = s->crew && s->worth[number] ? take_frame(s) : NULL;
+  task->frame = s->crew && s->pays[number] ? take_frame(s) : NULL;
   if (task->frame && fill_frame(task->frame, f, number) == TD_OK) {
     atomic_fetch_add(&s->beside, 1);
     atomic_store_explicit(&task->state, RUN_TASK_QUEUED, memory_order_release);
@@ -358,8 +358,8 @@ td_status run_open_tasks(run_session *s, td_error *err) {
   atomic_flag_clear(&s->lock);
   if (!any) return TD_OK;
   TRY(run_stack_open(&s->results, err));
-  s->worth = base_new(s->arena, bool, steps);
-  if (!s->worth) return base_no_memory(err, "a session");
+  s->pays = base_new(s->arena, bool, steps);
+  if (!s->pays) return base_no_memory(err, "a session");
   if (s->pool) s->crew = run_pool_crew(s->pool);
   return TD_OK;
 }

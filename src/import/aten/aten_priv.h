@@ -244,8 +244,8 @@ struct aten_cell {
 
 struct aten_tensor {
   aten_cell *cell;
-  aten_tensor *base;   /* NULL: shows the cell as it is */
-  aten_tensor *turned; /* what squeeze_ and the like made of it; views of it stay as they were */
+  aten_tensor *base;      /* NULL: shows the cell as it is */
+  aten_tensor *successor; /* what squeeze_ and the like made of it; views of it stay as they were */
   uint32_t born;
   aten_view_kind kind;
   ir_value shape;            /* of RESHAPE, EXPAND: i64 vector */

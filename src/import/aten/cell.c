@@ -86,7 +86,7 @@ aten_value aten_maybe_alias(aten *a, const aten_value *of, ir_value value, aten_
 
 aten_value aten_now(const aten_value *v) {
   aten_value now = *v;
-  while (now.kind == ATEN_TENSOR && now.u.tensor->turned) now.u.tensor = now.u.tensor->turned;
+  while (now.kind == ATEN_TENSOR && now.u.tensor->successor) now.u.tensor = now.u.tensor->successor;
   return now;
 }
 

@@ -13,7 +13,7 @@ struct aten_entry {
       const char *broken;
     } cell;
     aten_value slot;
-    aten_tensor *turned;
+    aten_tensor *successor;
     struct {
       aten_value *items, *values; /* copies */
       uint32_t count;
@@ -85,8 +85,8 @@ void aten_object_set(aten *a, aten_object *object, uint32_t slot, aten_value val
 void aten_turn(aten *a, aten_tensor *tensor, aten_tensor *into) {
   struct aten_entry *e = a->marks ? push(a, ATEN_PLACE_TENSOR, tensor, 0, tensor->born) : NULL;
   if (ir_build_failed(a->b)) return;
-  if (e) e->old.turned = tensor->turned;
-  tensor->turned = into;
+  if (e) e->old.successor = tensor->successor;
+  tensor->successor = into;
 }
 
 /* ---- marks ---- */
@@ -145,7 +145,7 @@ static void undo(aten *a, const struct aten_entry *e) {
       restore_items(&dict->values.at, &dict->values.count, e->old.list.values, e->old.list.count);
       break;
     case ATEN_PLACE_SLOT: object->slots[e->place.slot] = e->old.slot; break;
-    case ATEN_PLACE_TENSOR: ((aten_tensor *)e->place.at)->turned = e->old.turned; break;
+    case ATEN_PLACE_TENSOR: ((aten_tensor *)e->place.at)->successor = e->old.successor; break;
   }
 }
 

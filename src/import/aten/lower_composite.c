@@ -231,19 +231,19 @@ aten_value aten_lower_matrix_rank(aten_args *c) {
   return CALL(c, "aten::sum", CALL(c, "aten::gt", s, bound), list_of(c, &last, 1));
 }
 
-static aten_value turned(aten_args *c, aten_value v) {
+static aten_value transpose(aten_args *c, aten_value v) {
   return CALL(c, "aten::transpose", v, aten_int(-2), aten_int(-1));
 }
 /* V diag(s) V^T */
 static aten_value around(aten_args *c, aten_value v, aten_value s) {
-  return CALL(c, "aten::matmul", CALL(c, "aten::mul", v, CALL(c, "aten::unsqueeze", s, aten_int(-2))), turned(c, v));
+  return CALL(c, "aten::matmul", CALL(c, "aten::mul", v, CALL(c, "aten::unsqueeze", s, aten_int(-2))), transpose(c, v));
 }
 /* linalg_polar(A): U H with U = W V^T and H = V S V^T of A = W S V^T */
 aten_value aten_lower_linalg_polar(aten_args *c) {
   const aten_value svd = CALL(c, "aten::linalg_svd", c->args[0], aten_bool(false));
   if (ir_build_failed(c->b)) return none;
   const aten_value *part = svd.u.list->items.at;
-  const aten_value both[] = {CALL(c, "aten::matmul", part[0], part[2]), around(c, turned(c, part[2]), part[1])};
+  const aten_value both[] = {CALL(c, "aten::matmul", part[0], part[2]), around(c, transpose(c, part[2]), part[1])};
   return aten_tuple_of(c->a, both, 2);
 }
 /* linalg_matrix_sqrth(self): of the lower triangle of a symmetric matrix */

@@ -171,12 +171,12 @@ aten_value aten_lower_rot90(aten_args *c) {
   uint32_t count;
   ir_value x = aten_in(c, 0);
   const int64_t *dims = aten_get_ints(c, 2, &count);
-  int64_t turns = ((aten_get_int(c, 1) % 4) + 4) % 4;
+  int64_t quarters = ((aten_get_int(c, 1) % 4) + 4) % 4;
   if (count != 2) aten_refuse(c, "%u axes", count);
   if (ir_build_failed(c->b)) return ATEN_NOTHING;
-  if (turns == 2) x = flip(c, x, dims, 2);
-  if (turns == 1) x = aten_swap(c->a, flip(c, x, &dims[1], 1), dims[0], dims[1]);
-  if (turns == 3) x = aten_swap(c->a, flip(c, x, &dims[0], 1), dims[0], dims[1]);
+  if (quarters == 2) x = flip(c, x, dims, 2);
+  if (quarters == 1) x = aten_swap(c->a, flip(c, x, &dims[1], 1), dims[0], dims[1]);
+  if (quarters == 3) x = aten_swap(c->a, flip(c, x, &dims[0], 1), dims[0], dims[1]);
   return aten_ret(c, x);
 }
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-static ir_value turned(aten_args *c, ir_value x) { return aten_swap(c->a, x, -2, -1); }
+static ir_value transpose(aten_args *c, ir_value x) { return aten_swap(c->a, x, -2, -1); }
 static bool flag(aten_args *c, const char *name) {
   int64_t i = aten_position(c, name);
   return i >= 0 && aten_get_bool(c, (uint32_t)i);
@@ -38,9 +38,9 @@ static ir_value solve_triangular(aten_args *c, ir_value a, ir_value b, bool uppe
   return IR_EMIT_ARGS(c->b, "aten::linalg_solve_triangular", ((ir_value[]){a, b}), 2, ARG_BOOL("upper", upper),
                       ARG_BOOL("unitriangular", unit));
 }
-/* X with X A = B where it stands on the left side of A: the same of what is turned. */
+/* X with X A = B where it stands on the left side of A: the same of what is transposed. */
 static ir_value solve_right(aten_args *c, ir_value a, ir_value b, bool upper, bool unit) {
-  return turned(c, solve_triangular(c, turned(c, a), turned(c, b), !upper, unit));
+  return transpose(c, solve_triangular(c, transpose(c, a), transpose(c, b), !upper, unit));
 }
 
 /* ---- L U ---- */
@@ -72,14 +72,14 @@ static ir_value permutation(aten_args *c, ir_value pivots, ir_value factors) {
 static ir_value lu_solve(aten_args *c, const lu *f, ir_value b, bool transposed) {
   ir_value p = permutation(c, f->pivots, f->factors);
   if (transposed) { /* A^T = U^T L^T P^T */
-    ir_value t = turned(c, f->factors), y = solve_triangular(c, t, b, false, false);
+    ir_value t = transpose(c, f->factors), y = solve_triangular(c, t, b, false, false);
     return IR_EMIT(c->b, "aten::matmul", p, solve_triangular(c, t, y, true, true));
   }
-  ir_value y = solve_triangular(c, f->factors, IR_EMIT(c->b, "aten::matmul", turned(c, p), b), false, true);
+  ir_value y = solve_triangular(c, f->factors, IR_EMIT(c->b, "aten::matmul", transpose(c, p), b), false, true);
   return solve_triangular(c, f->factors, y, true, false);
 }
 static ir_value lu_solve_side(aten_args *c, const lu *f, ir_value b, bool left, bool transposed) {
-  return left ? lu_solve(c, f, b, transposed) : turned(c, lu_solve(c, f, turned(c, b), !transposed));
+  return left ? lu_solve(c, f, b, transposed) : transpose(c, lu_solve(c, f, transpose(c, b), !transposed));
 }
 
 /* The run ends where an operand of `info` is not 0 and the program asks for that. */
@@ -214,7 +214,7 @@ aten_value aten_lower_linalg_cholesky(aten_args *c) {
 }
 /* A X = B with A = L L^T, or U^T U */
 static ir_value cholesky_solve(aten_args *c, ir_value factor, ir_value b, bool upper) {
-  ir_value first = upper ? turned(c, factor) : factor, second = upper ? factor : turned(c, factor);
+  ir_value first = upper ? transpose(c, factor) : factor, second = upper ? factor : transpose(c, factor);
   return solve_triangular(c, second, solve_triangular(c, first, b, false, false), true, false);
 }
 aten_value aten_lower_cholesky_solve(aten_args *c) {
@@ -235,8 +235,9 @@ aten_value aten_lower_solve_triangular(aten_args *c) {
 /* triangular_solve(self, A, upper, transpose, unitriangular) -> X, A */
 aten_value aten_lower_triangular_solve(aten_args *c) {
   ir_value b = aten_in(c, 0), a = aten_in(c, 1);
-  bool upper = flag(c, "upper"), turn = flag(c, "transpose");
-  ir_value x = solve_triangular(c, turn ? turned(c, a) : a, b, upper != turn, flag(c, "unitriangular"));
+  bool upper = flag(c, "upper"), of_transposed = flag(c, "transpose");
+  ir_value x =
+      solve_triangular(c, of_transposed ? transpose(c, a) : a, b, upper != of_transposed, flag(c, "unitriangular"));
   return aten_ret_many(c, (ir_value[]){x, a}, 2);
 }
 
@@ -283,7 +284,7 @@ aten_value aten_lower_linalg_qr(aten_args *c) {
 aten_value aten_lower_ormqr(aten_args *c) {
   ir_value a = aten_in(c, 0), other = aten_in(c, 2);
   ir_value q = product_of(c, sized(c, a, -1, aten_size(c->a, a, -2)), aten_in(c, 1));
-  if (flag(c, "transpose")) q = turned(c, q);
+  if (flag(c, "transpose")) q = transpose(c, q);
   return aten_ret(c,
                   flag(c, "left") ? IR_EMIT(c->b, "aten::matmul", q, other) : IR_EMIT(c->b, "aten::matmul", other, q));
 }
@@ -307,7 +308,7 @@ aten_value aten_lower_linalg_svd(aten_args *c) {
   base_arg arg = ARG_BOOL("full_matrices", full && vectors);
   ir_emit_many(c->b, "aten::_linalg_svd", &a, 1, &arg, 1, out, 3);
   if (one) return aten_ret(c, out[1]);
-  if (old) out[2] = turned(c, out[2]);
+  if (old) out[2] = transpose(c, out[2]);
   ir_value none =
       vectors ? IR_NO_VALUE : aten_full(c->a, ir_build_ints(c->b, (int64_t[]){0}, 1), aten_scalar_like(c->a, a, 0));
   for (uint32_t i = 0; i < 3 && !vectors; i += 2) out[i] = none;
@@ -328,7 +329,7 @@ aten_value aten_lower_linalg_pinv(aten_args *c) {
   base_arg none = ARG_BOOL("full_matrices", 0);
   if (flag(c, "hermitian") && !aten_is_empty(c->a, a)) /* what stands above the diagonal is not looked at */
     a = aten_binary(c->a, "aten::add", IR_EMIT(c->b, "aten::tril", a),
-                    turned(c, IR_EMIT(c->b, "aten::tril", a, ir_build_ints(c->b, (int64_t[]){-1}, 1))));
+                    transpose(c, IR_EMIT(c->b, "aten::tril", a, ir_build_ints(c->b, (int64_t[]){-1}, 1))));
   ir_emit_many(c->b, "aten::_linalg_svd", &a, 1, &none, 1, out, 3);
   const ir_type *type = ir_build_type(c->b, a);
   if (ir_build_failed(c->b)) return ATEN_NOTHING;
@@ -338,12 +339,12 @@ aten_value aten_lower_linalg_pinv(aten_args *c) {
   double step = type->dtype == TD_F64 ? 0x1p-52 : 0x1p-23,
          rtol = has_atol ? 0 : step * (double)(rows > columns ? rows : columns);
   ir_value relative = tolerance(c, aten_position(c, "rcond") >= 0 ? "rcond" : "rtol", out[1], rtol);
-  if (rows == 0 || columns == 0) return aten_ret(c, turned(c, a));
+  if (rows == 0 || columns == 0) return aten_ret(c, transpose(c, a));
   ir_value least = aten_binary(c->a, "aten::mul", relative, aten_slice(c->a, out[1], -1, 0, 1, 1));
   least = aten_binary(c->a, "aten::maximum", least, tolerance(c, "atol", out[1], 0));
   ir_value kept = aten_binary(c->a, "aten::gt", out[1], least);
   ir_value by =
       IR_EMIT(c->b, "aten::where", kept, IR_EMIT(c->b, "aten::reciprocal", out[1]), aten_scalar_like(c->a, a, 0));
-  ir_value v = aten_binary(c->a, "aten::mul", turned(c, out[2]), aten_unsqueeze(c->a, by, -2));
-  return aten_ret(c, IR_EMIT(c->b, "aten::matmul", v, turned(c, out[0])));
+  ir_value v = aten_binary(c->a, "aten::mul", transpose(c, out[2]), aten_unsqueeze(c->a, by, -2));
+  return aten_ret(c, IR_EMIT(c->b, "aten::matmul", v, transpose(c, out[0])));
 }

@@ -88,8 +88,8 @@ aten_value aten_lower_kron(aten_args *c) {
 }
 /* x w^T + b */
 ir_value aten_linear(aten *a, ir_value x, ir_value w, ir_value bias) {
-  ir_value turned = aten_rank(a, w) == 1 ? w : aten_swap(a, w, 0, 1);
-  ir_value y = IR_EMIT(a->b, "aten::matmul", x, turned);
+  ir_value transposed = aten_rank(a, w) == 1 ? w : aten_swap(a, w, 0, 1);
+  ir_value y = IR_EMIT(a->b, "aten::matmul", x, transposed);
   return bias.id ? IR_EMIT(a->b, "aten::add", y, bias) : y;
 }
 aten_value aten_lower_linear(aten_args *c) {

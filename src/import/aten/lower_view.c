@@ -211,9 +211,9 @@ aten_value aten_lower_t(aten_args *c) { return rank_of(c) < 2 ? *self(c) : swapp
 /* data "H": conjugated, too */
 aten_value aten_lower_mt(aten_args *c) {
   if (!is_complex(c) || !c->row->data) return swapped(c, -2, -1);
-  const aten_value turned = swapped(c, -2, -1);
+  const aten_value transposed = swapped(c, -2, -1);
   aten_args other = *c;
-  other.args = &turned;
+  other.args = &transposed;
   return ir_build_failed(c->b) ? ATEN_NOTHING : aten_lower_conj(&other);
 }
 /* All axes in the other order. */

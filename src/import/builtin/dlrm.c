@@ -22,8 +22,8 @@ static ir_value interact(builtin_net *n, ir_value dense, ir_value all) {
   uint32_t count = 0;
   for (int64_t i = 1; i < VECTORS; i++)
     for (int64_t j = 0; j < i; j++) lower[count++] = i * VECTORS + j;
-  ir_value turned = builtin_permute(n, all, 3, (const int64_t[]){0, 2, 1}, "interaction");
-  ir_value products = builtin_binary(n, "aten::matmul", all, turned, "interaction");
+  ir_value transposed = builtin_permute(n, all, 3, (const int64_t[]){0, 2, 1}, "interaction");
+  ir_value products = builtin_binary(n, "aten::matmul", all, transposed, "interaction");
   products = builtin_view(n, products, 2, (const int64_t[]){0, VECTORS * VECTORS}, "interaction");
   products = builtin_select(n, products, 1, lower, count, "interaction");
   return builtin_cat(n, (const ir_value[]){dense, products}, 2, 1, "interaction");

@@ -24,7 +24,7 @@ static void lower_fused_gemm(onnx_node *n) {
 }
 
 /* The last two axes exchanged; `batch`: first, axis 0 moves behind the others but the last. */
-static ir_value turn(onnx_node *n, ir_value v, bool matrix, bool batch) {
+static ir_value transpose(onnx_node *n, ir_value v, bool matrix, bool batch) {
   int64_t dims[BASE_MAX_RANK];
   int32_t rank = onnx_rank(n, v);
   if (onnx_failed(n) || rank < 2 || (!matrix && !batch)) return v;
@@ -39,8 +39,8 @@ static ir_value turn(onnx_node *n, ir_value v, bool matrix, bool batch) {
 }
 
 static void lower_fused_matmul(onnx_node *n) {
-  ir_value a = turn(n, onnx_in(n, 0), onnx_attr_int(n, "transA", 0), onnx_attr_int(n, "transBatchA", 0));
-  ir_value b = turn(n, onnx_in(n, 1), onnx_attr_int(n, "transB", 0), onnx_attr_int(n, "transBatchB", 0));
+  ir_value a = transpose(n, onnx_in(n, 0), onnx_attr_int(n, "transA", 0), onnx_attr_int(n, "transBatchA", 0));
+  ir_value b = transpose(n, onnx_in(n, 1), onnx_attr_int(n, "transB", 0), onnx_attr_int(n, "transBatchB", 0));
   ir_value product = ONNX_EMIT(n, "aten::matmul", a, b);
   double alpha = onnx_attr_float(n, "alpha", 1);
   if (alpha != 1) product = ONNX_EMIT(n, "aten::mul", product, onnx_scalar(n, onnx_type_dtype(n, product), alpha));
@@ -86,8 +86,8 @@ static void lower_dynamic_matmul(onnx_node *n) {
 /* a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero. c is i32 in units of alpha a_scale b_scale. Without
  * y_scale the result is float. */
 static void lower_qgemm(onnx_node *n) {
-  ir_value a = turn(n, onnx_in(n, 0), onnx_attr_int(n, "transA", 0), false);
-  ir_value b = turn(n, onnx_in(n, 3), onnx_attr_int(n, "transB", 0), false);
+  ir_value a = transpose(n, onnx_in(n, 0), onnx_attr_int(n, "transA", 0), false);
+  ir_value b = transpose(n, onnx_in(n, 3), onnx_attr_int(n, "transB", 0), false);
   ir_value in[] = {a, b, onnx_in(n, 2), onnx_in(n, 5)};
   ir_value sums = onnx_emit(n, "td::matmul_integer", in, 4, NULL, 0);
   sums = add_bias(n, sums, onnx_in(n, 6));

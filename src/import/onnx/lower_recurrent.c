@@ -84,14 +84,14 @@ static void lower_gru(onnx_node *n) { lower(n, "td::gru", 6); }
 
 /* Weights i8 or u8 [directions, input, 4 * hidden] with one scale and zero point per direction or per column. */
 static ir_value dequantise(onnx_node *n, uint32_t weights, uint32_t scale, uint32_t zero) {
-  static const int64_t turned[] = {0, 2, 1};
+  static const int64_t order[] = {0, 2, 1};
   ir_value w = onnx_cast(n, onnx_in(n, weights), TD_F32), s = onnx_in(n, scale), z = onnx_in(n, zero);
   int64_t rows[] = {1}, both[] = {1, 2};
   bool per_column = onnx_rank(n, s) == 2;
   ir_value at = per_column ? onnx_ints(n, rows, 1) : onnx_ints(n, both, 2);
   if (z.id) w = ONNX_EMIT(n, "aten::sub", w, ONNX_EMIT(n, "aten::unsqueeze", onnx_cast(n, z, TD_F32), at));
   w = ONNX_EMIT(n, "aten::mul", w, ONNX_EMIT(n, "aten::unsqueeze", s, at));
-  return ONNX_EMIT_ARGS(n, "aten::permute", &w, 1, ARG_INTS("dims", turned, 3));
+  return ONNX_EMIT_ARGS(n, "aten::permute", &w, 1, ARG_INTS("dims", order, 3));
 }
 
 static void lower_dynamic_quantize_lstm(onnx_node *n) {

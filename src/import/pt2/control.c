@@ -142,18 +142,19 @@ static void run_cond(pt2 *p, pt2_scope *s, const fmt_json *node) {
 /* ---- loops ---- */
 
 /* What the body of a loop is made from. */
-typedef struct turns {
+typedef struct loop_body {
   pt2 *p;
   const pt2_scope *outer;
-  const fmt_json *condition, *body; /* no condition: the number of turns is known before */
+  const fmt_json *condition, *body; /* no condition: the number of iterations is known before */
   const aten_value *like;           /* the carried values at first */
-  const aten_value *scanned;        /* one slice of each goes into a turn */
-  const aten_value *others;         /* that every turn gets */
+  const aten_value *scanned;        /* one slice of each goes into an iteration */
+  const aten_value *others;         /* that every iteration gets */
   uint32_t carried, scanned_count, other_count;
-} turns;
+} loop_body;
 
-/* Operands of one turn: carried, scanned, others. */
-static aten_value *turn_operands(turns *t, ir_value iteration, const aten_value *carried, bool scans, uint32_t *count) {
+/* Operands of one iteration: carried, scanned, others. */
+static aten_value *body_operands(loop_body *t, ir_value iteration, const aten_value *carried, bool scans,
+                                 uint32_t *count) {
   pt2 *p = t->p;
   aten_value *operands = pt2_alloc(p, ((size_t)t->carried + t->scanned_count + t->other_count + 1) * sizeof *operands);
   *count = 0;
@@ -166,9 +167,9 @@ static aten_value *turn_operands(turns *t, ir_value iteration, const aten_value 
   return operands;
 }
 
-static ir_value holds(turns *t, const aten_value *carried) {
+static ir_value holds(loop_body *t, const aten_value *carried) {
   uint32_t count, results;
-  const aten_value *operands = turn_operands(t, IR_NO_VALUE, carried, false, &count);
+  const aten_value *operands = body_operands(t, IR_NO_VALUE, carried, false, &count);
   const aten_value *go = operands ? run_graph(t->p, t->outer, t->condition, operands, count, &results) : NULL;
   if (go && results != 1) pt2_fail(t->p, "the condition gives %u results", results);
   if (!go || pt2_failed(t->p)) return IR_NO_VALUE;
@@ -176,14 +177,14 @@ static ir_value holds(turns *t, const aten_value *carried) {
 }
 
 static void build_turn(ir_build *b, ir_build_loop *l, ir_value iteration, const ir_value *carried, ir_value *results) {
-  turns *t = l->user;
+  loop_body *t = l->user;
   pt2 *p = t->p;
   uint32_t count, given;
   (void)b;
   aten_mark mark = aten_mark_now(p->a);
   aten_value *values = pt2_alloc(p, (l->carried + 1u) * sizeof *values);
   for (uint32_t i = 0; values && i < l->carried; i++) values[i] = wrap(p, &t->like[i], carried[i]);
-  const aten_value *operands = values ? turn_operands(t, iteration, values, true, &given) : NULL;
+  const aten_value *operands = values ? body_operands(t, iteration, values, true, &given) : NULL;
   values = operands ? run_graph(p, t->outer, t->body, operands, given, &count) : NULL;
   if (values && count != l->carried + l->collected)
     pt2_fail(p, "the body gives %u results instead of %u", count, l->carried + l->collected);
@@ -199,7 +200,7 @@ static void build_turn(ir_build *b, ir_build_loop *l, ir_value iteration, const 
 }
 
 /* Runs the loop; the carried values and the stacks of what was collected go to the node's outputs. */
-static void run_loop(pt2 *p, pt2_scope *s, const fmt_json *node, turns *t, ir_value trips, uint32_t collected) {
+static void run_loop(pt2 *p, pt2_scope *s, const fmt_json *node, loop_body *t, ir_value trips, uint32_t collected) {
   ir_value *initial = pt2_alloc(p, (t->carried + 1u) * sizeof *initial);
   uint32_t all = t->carried + collected;
   aten_value *outs = pt2_alloc(p, (all + 1u) * sizeof *outs);
@@ -233,7 +234,7 @@ static aten_value *opened(pt2 *p, const region *r, uint32_t first, uint32_t last
 static void run_while(pt2 *p, pt2_scope *s, const fmt_json *node) {
   region r;
   if (!read_region(p, s, node, 2, &r)) return;
-  turns t = {.p = p, .outer = s, .condition = r.graphs[0], .body = r.graphs[1]};
+  loop_body t = {.p = p, .outer = s, .condition = r.graphs[0], .body = r.graphs[1]};
   t.like = opened(p, &r, 0, 1, &t.carried);
   t.others = opened(p, &r, 1, r.operand_count, &t.other_count);
   run_loop(p, s, node, &t, IR_NO_VALUE, 0);
@@ -243,7 +244,7 @@ static void run_while(pt2 *p, pt2_scope *s, const fmt_json *node) {
 static void run_over(pt2 *p, pt2_scope *s, const fmt_json *node, bool carries) {
   region r;
   if (!read_region(p, s, node, 1, &r)) return;
-  turns t = {.p = p, .outer = s, .body = r.graphs[0]};
+  loop_body t = {.p = p, .outer = s, .body = r.graphs[0]};
   uint32_t at = carries ? 1 : 0;
   if (carries) t.like = opened(p, &r, 0, 1, &t.carried);
   t.scanned = opened(p, &r, at, at + 1, &t.scanned_count);

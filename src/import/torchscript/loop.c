@@ -1,6 +1,6 @@
 /* loop.c -- `for` and `while`. Turns whose number is known, and is small, are run one after the other. Else the body
- * becomes a prim::Loop: it is run on trial until it is known what a turn changes and which of that differs from turn to
- * turn, and then built with these values carried. */
+ * becomes a prim::Loop: it is run on trial until it is known what an iteration changes and which of that differs from
+ * one to the next, and then built with these values carried. */
 #include "import/torchscript/ts_priv.h"
 
 enum { MAX_UNROLLED = 64, MAX_TRIALS = 16 };
@@ -69,7 +69,7 @@ static ts_shape *same_shape(ts_import *im, const aten_value *v) {
   return ts_shape_join(im, v, v, &why);
 }
 
-/* Locals that are there before the loop and that a turn assigns. */
+/* Locals that are there before the loop and that an iteration assigns. */
 static void first_cargo(loop *l) {
   ts_import *im = l->f->im;
   name_vec names = {0};
@@ -88,7 +88,7 @@ static void first_cargo(loop *l) {
   }
 }
 
-/* ---- a turn ------------------------------------------------------------------------------------------------------ */
+/* ---- an iteration ------------------------------------------------------------------------------------------------ */
 
 /* Puts what the leaves say into locals and places. */
 static void enter_turn(loop *l, const ir_value *leaves) {
@@ -146,8 +146,8 @@ static ts_cargo *known_place(const loop *l, const aten_place *p) {
   return NULL;
 }
 
-/* Places from before the loop that the turn changed, or that may share memory with what it wrote; they join the cargo,
- * the latter without a shape. True: it did not know. */
+/* Places from before the loop that the iteration changed, or that may share memory with what it wrote; they join the
+ * cargo, the latter without a shape. True: it did not know. */
 static bool new_places(loop *l, aten_mark mark) {
   ts_import *im = l->f->im;
   aten_place *places = NULL;
@@ -169,7 +169,7 @@ static bool new_places(loop *l, aten_mark mark) {
   return found;
 }
 
-/* Types of the leaves for the next trial: what the values before the loop and after a turn both say. */
+/* Types of the leaves for the next trial: what the values before the loop and after an iteration both say. */
 static void note_types(loop *l, const aten_value *after, ir_block trial, ir_block outer) {
   ts_import *im = l->f->im;
   ir_build *b = &im->build;
@@ -294,7 +294,7 @@ static void exec_region(ts_frame *f, const ts_stmt *s, base_str index, const ate
   first_cargo(&l);
   for (int i = 0; changed && ts_ok(im); i++) {
     if (i == MAX_TRIALS)
-      ts_fail(f, s->place, TD_UNSUPPORTED, "what the loop carries is of another kind after each of %d trial turns",
+      ts_fail(f, s->place, TD_UNSUPPORTED, "what the loop carries is of another kind after each of %d trial iterations",
               MAX_TRIALS);
     trial(&l, &changed);
   }
@@ -337,12 +337,12 @@ void ts_exec_for(ts_frame *f, const ts_stmt *s) {
 }
 
 void ts_exec_while(ts_frame *f, const ts_stmt *s) {
-  for (int64_t turns = 0;; turns++) {
+  for (int64_t iterations = 0;; iterations++) {
     aten_value cond = ts_eval(f, s->values[0]);
     if (stopped(f)) return;
     cond = ts_truth(f->im, cond);
     if (stopped(f) || (aten_is_known(&cond) && !cond.u.b)) return;
-    if (!aten_is_known(&cond) || turns == MAX_UNROLLED) {
+    if (!aten_is_known(&cond) || iterations == MAX_UNROLLED) {
       exec_region(f, s, (base_str){"", 0}, NULL, &cond);
       return;
     }

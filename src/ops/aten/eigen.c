@@ -49,7 +49,7 @@ static const ir_attr upper_attrs[] = {ATTR_BOOL("upper", 0)};
 static void diagonalise(double *m, double *vectors, int64_t n) {
   for (int64_t k = 0; k < n * n; k++) vectors[k] = k / n == k % n;
   for (int sweep = 0; sweep < MOST_SWEEPS; sweep++) {
-    bool turned = false;
+    bool rotated = false;
     for (int64_t p = 0; p < n; p++)
       for (int64_t q = p + 1; q < n; q++) {
         double off = m[p * n + q], cosine, sine;
@@ -59,9 +59,9 @@ static void diagonalise(double *m, double *vectors, int64_t n) {
         rotate(m + p * n, m + q * n, n, 1, cosine, sine);
         m[p * n + q] = m[q * n + p] = 0;
         rotate(vectors + p * n, vectors + q * n, n, 1, cosine, sine);
-        turned = true;
+        rotated = true;
       }
-    if (!turned) return;
+    if (!rotated) return;
   }
 }
 static td_status eigh_reference(const base_call *call) {
@@ -109,11 +109,11 @@ static double product(const double *x, const double *y, int64_t count) {
   return sum;
 }
 
-/* Turns the `count` rows of `length` of `w` until they are orthogonal, and those of `v` (the unit matrix) with them. */
+/* Rotates the `count` rows of `length` of `w` until they are orthogonal, and those of the unit matrix `v` with them. */
 static void orthogonalise(double *w, double *v, int64_t count, int64_t length) {
   for (int64_t k = 0; k < count * count; k++) v[k] = k / count == k % count;
   for (int sweep = 0; sweep < MOST_SWEEPS; sweep++) {
-    bool turned = false;
+    bool rotated = false;
     for (int64_t p = 0; p < count; p++)
       for (int64_t q = p + 1; q < count; q++) {
         double *x = w + p * length, *y = w + q * length, cosine, sine;
@@ -122,9 +122,9 @@ static void orthogonalise(double *w, double *v, int64_t count, int64_t length) {
         rotation(a, b, c, &cosine, &sine);
         rotate(x, y, length, 1, cosine, sine);
         rotate(v + p * count, v + q * count, count, 1, cosine, sine);
-        turned = true;
+        rotated = true;
       }
-    if (!turned) return;
+    if (!rotated) return;
   }
 }
 
@@ -172,12 +172,12 @@ static void decompose(svd_room *s) {
   }
 }
 
-/* Element k of row r of `rows`, into a matrix whose columns (turned: rows) they are. */
+/* Element k of row r of `rows`, into a matrix whose columns (transposed: rows) they are. */
 static void put_vectors(const base_tensor *out, int64_t at, const double *rows, int64_t count, int64_t length,
-                        bool turned) {
+                        bool transposed) {
   for (int64_t r = 0; out && r < count; r++)
     for (int64_t k = 0; k < length; k++)
-      base_store_f64(out->dtype, out->data, at + (turned ? r * length + k : k * count + r), rows[r * length + k]);
+      base_store_f64(out->dtype, out->data, at + (transposed ? r * length + k : k * count + r), rows[r * length + k]);
 }
 
 static td_status svd_reference(const base_call *call) {

@@ -201,8 +201,8 @@ static td_status multiply_inputs(const base_call *call, const layer *l, recurren
   return TD_OK;
 }
 
-/* r turned over once, so that every step reads its rows densely. */
-static td_status turn_state_weights(const base_call *call, const layer *l, recurrence *r, int64_t d) {
+/* r transposed once, so that every step reads its rows densely. */
+static td_status transpose_state_weights(const base_call *call, const layer *l, recurrence *r, int64_t d) {
   int64_t n = l->gates * r->hidden;
   float *to = base_call_scratch(call, (size_t)n, (size_t)r->hidden * sizeof *to);
   if (!to) return base_no_memory(call->err, "scratch");
@@ -261,7 +261,7 @@ static td_status run_direction(const base_call *call, const layer *l, recurrence
   bool reverse = d == 1 || strcmp(base_attr_str(call->attrs, DIRECTION), "reverse") == 0;
   TRY(read_activations(call, d, r));
   TRY(multiply_inputs(call, l, r, d));
-  TRY(turn_state_weights(call, l, r, d));
+  TRY(transpose_state_weights(call, l, r, d));
   r->peepholes = l->in[PEEPHOLES] ? l->in[PEEPHOLES] + d * 3 * hidden : NULL;
   for (int64_t b = 0; b < l->batch; b++)
     for (int64_t k = 0; k < hidden; k++) {

@@ -1,6 +1,6 @@
 /* mix.c -- td::mix(w [n, k], x [batch..., k, m]) -> [batch..., n, m]: each matrix of x times constant weights from the
- * left, as token mixers want it: what stands along the rows of x is summed without x being turned. A chain may follow
- * (kernels/epilogue.h). */
+ * left, as token mixers want it: what stands along the rows of x is summed without x being transposed. A chain may
+ * follow (kernels/epilogue.h). */
 #include "kernels/kernels.h"
 #include "ops/common/epilogue_priv.h"
 #include "ops/common/gemm_priv.h"

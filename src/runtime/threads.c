@@ -1,4 +1,4 @@
-/* worth.c -- on how many threads a step pays.
+/* threads.c -- on how many threads a step pays.
  *
  * Data that a core has written is in its own caches. Another core reads it at a small fraction of the speed at which it
  * reads its own: a step with little work per byte loses more by that than a second thread gains. What matters is which
@@ -57,9 +57,9 @@ static uint16_t choose(const run_frame *f, const plan_step *step, const base_cal
   if (most < 2 || !function->parallel || !function->work || count_elements(f, step, FEW) < FEW) return 1;
   function->work(call, &flops, &bytes);
   const double computing = flops / speed->flops_per_ns, moving = bytes / speed->near_per_ns;
-  const double alone_ns = computing > moving ? computing : moving, worth = alone_ns / speed->thread_ns;
-  if (worth < 2) return 1;
-  const double threads = worth < most ? (double)(uint16_t)worth : most, others = 1 - 1 / threads;
+  const double alone_ns = computing > moving ? computing : moving, wanted = alone_ns / speed->thread_ns;
+  if (wanted < 2) return 1;
+  const double threads = wanted < most ? (double)(uint16_t)wanted : most, others = 1 - 1 / threads;
   const origins from = find_origins(f, step);
   const double fetched = there_and_back * from.caller + astray * from.threads;
   const double shared_ns = alone_ns / threads + speed->hand_over_ns + others * fetched / speed->far_per_ns;

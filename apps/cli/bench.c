@@ -160,6 +160,7 @@ static const cli_option bench_options[] = {
     CLI_OPTION_SHAPE,
     CLI_OPTION_METHOD,
     CLI_OPTION_SPECIALISE,
+    CLI_OPTION_NODE_COPIES,
     CLI_OPTION_INPUT,
     {"min-time", "SECONDS", "minimum seconds to time; default 1", NULL, false},
     {"sweep", "SETTING", "vary one setting: a table, a plot, and the best value for latency and for throughput",

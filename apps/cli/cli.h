@@ -120,6 +120,13 @@ extern const char cli_levels[];
         "sizes use the general plan",                                                                                  \
         NULL, true                                                                                                     \
   }
+#define CLI_OPTION_NODE_COPIES                                                                                         \
+  {                                                                                                                    \
+    "node-copies", "MACHINE",                                                                                          \
+        "copy the weights to each memory node, whose threads then read their own copy: of this machine (here) or, to " \
+        "try it, of one that is described as in launch --machine",                                                     \
+        NULL, false                                                                                                    \
+  }
 #define CLI_OPTION_TIERED \
   { "tiered", NULL, "start with interpreted loops; switch to machine code when it is compiled", NULL, false }
 #define CLI_OPTION_STRICT                                                                                         \

@@ -26,6 +26,7 @@ td_status cli_load_options(cli_args *args, td_load_options *options, td_error *e
                                .precision = cli_value(args, "precision"),
                                .method = cli_value(args, "method"),
                                .specialise = join_sizes(args),
+                               .node_copies = cli_value(args, "node-copies"),
                                .inject = cli_value(args, "inject")};
   args->subject = args->operands[0];
   if (!options->specialise) return base_no_memory(err, "sizes");

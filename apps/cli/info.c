@@ -44,6 +44,8 @@ static td_status model_json(const td_model *model, const char *path, json_t *roo
   cli_json_set(object, "weights_bytes", json_integer((json_int_t)stats.weights_bytes));
   cli_json_set(object, "variants", json_integer(stats.variants));
   cli_json_set(object, "variant_bytes", json_integer((json_int_t)stats.variant_bytes));
+  cli_json_set(object, "memory_nodes", json_integer(stats.memory_nodes));
+  cli_json_set(object, "node_bytes", json_integer((json_int_t)stats.node_bytes));
   cli_json_set(object, "gflop", stats.gflop > 0 ? cli_json_real(stats.gflop) : json_null());
   TRY(values_json(model, td_model_input_count(model), td_model_input, inputs, err));
   TRY(values_json(model, td_model_output_count(model), td_model_output, outputs, err));
@@ -97,7 +99,7 @@ static td_status print_values(const char *what, const td_model *model, size_t co
 
 static td_status print_model(const td_model *model, const char *path, td_error *err) {
   td_model_stats stats = {.size = sizeof stats};
-  char weights[24], own[24];
+  char weights[24], own[24], copies[24];
   TRY(td_model_get_stats(model, &stats, err));
   printf("%s: %u nodes, %u steps, weights %s", path, stats.nodes, stats.steps,
          cli_bytes_text(weights, sizeof weights, stats.weights_bytes));
@@ -105,6 +107,9 @@ static td_status print_model(const td_model *model, const char *path, td_error *
   if (stats.variants)
     printf(", %u variant%s with %s of their own", stats.variants, stats.variants == 1 ? "" : "s",
            cli_bytes_text(own, sizeof own, stats.variant_bytes));
+  if (stats.memory_nodes)
+    printf(", for %u memory node%s with %s more", stats.memory_nodes, stats.memory_nodes == 1 ? "" : "s",
+           cli_bytes_text(copies, sizeof copies, stats.node_bytes));
   printf("\n");
   TRY(print_values("input", model, td_model_input_count(model), td_model_input, err));
   TRY(print_values("output", model, td_model_output_count(model), td_model_output, err));
@@ -164,10 +169,10 @@ static td_status run_info(cli_args *args, td_error *err) {
 #define LIST(name) \
   { name, NULL, "list these names", NULL, false }
 static const cli_option info_options[] = {
-    CLI_OPTION_JSON,  CLI_OPTION_THREADS, CLI_OPTION_BACKEND,     CLI_OPTION_WEIGHTS,
-    CLI_OPTION_SEED,  CLI_OPTION_SHAPE,   CLI_OPTION_METHOD,      CLI_OPTION_SPECIALISE,
-    LIST("backends"), LIST("formats"),    LIST("builtins"),       LIST("passes"),
-    LIST("kernels"),  LIST("operators"),  LIST("onnx_operators"), LIST("torch_operators")};
+    CLI_OPTION_JSON,        CLI_OPTION_THREADS,     CLI_OPTION_BACKEND,    CLI_OPTION_WEIGHTS,     CLI_OPTION_SEED,
+    CLI_OPTION_SHAPE,       CLI_OPTION_METHOD,      CLI_OPTION_SPECIALISE, CLI_OPTION_NODE_COPIES, LIST("backends"),
+    LIST("formats"),        LIST("builtins"),       LIST("passes"),        LIST("kernels"),        LIST("operators"),
+    LIST("onnx_operators"), LIST("torch_operators")};
 
 const cli_command cli_info = {
     .name = "info",

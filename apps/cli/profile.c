@@ -210,6 +210,7 @@ static const cli_option profile_options[] = {
     CLI_OPTION_SHAPE,
     CLI_OPTION_METHOD,
     CLI_OPTION_SPECIALISE,
+    CLI_OPTION_NODE_COPIES,
     CLI_OPTION_INPUT,
     CLI_OPTION_BACKEND,
     CLI_OPTION_PASSES,

@@ -326,6 +326,7 @@ static const cli_option run_options[] = {
     CLI_OPTION_SHAPE,
     CLI_OPTION_METHOD,
     CLI_OPTION_SPECIALISE,
+    CLI_OPTION_NODE_COPIES,
     {"top", "K", "print the K most likely classes with probabilities", NULL, false},
     CLI_OPTION_BACKEND,
     CLI_OPTION_PASSES,

@@ -217,6 +217,10 @@ typedef struct td_load_options {
                              cache; "int8": for weights of 4 and 8 bits, quantise the other operand block by block;
                              "f32" or NULL: as the model has them. All else is f32: docs/quantization.md */
   size_t input_stride;    /* bytes from one of `inputs` to the next, sizeof(td_input_spec); 0: that of version 0.1 */
+  /* Weights are copied to the memory of each NUMA node but the one that loads the model, and threads read those of
+   * their own node. "here": the nodes of this machine that the process may use; else the nodes of a description, as
+   * `treadle launch --machine` takes it, for tests. NULL: one copy. td_model_stats.node_bytes is what they cost. */
+  const char *node_copies;
 } td_load_options;
 
 /* A number of td_load_options.tuning. Texts are owned by the library. */
@@ -292,6 +296,8 @@ typedef struct td_model_stats {
   uint32_t variants; /* plans for particular sizes: td_load_options.specialise. Their steps are counted in `steps`, and
                         come behind those of the general plan */
   uint64_t variant_bytes; /* of weights_bytes, what variants have beside those of the general plan */
+  uint64_t node_bytes;    /* beside weights_bytes: copies on other memory nodes, td_load_options.node_copies */
+  uint32_t memory_nodes;  /* nodes that these are for, the model's own included; 0: no copies were asked for */
 } td_model_stats;
 TD_API td_status td_model_get_stats(const td_model *model, td_model_stats *stats, td_error *err);
 

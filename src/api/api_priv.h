@@ -42,7 +42,8 @@ struct td_model {
   uint32_t isa; /* BASE_ISA_* that kernels may use */
   kern_math math;
   kern_precision precision;
-  const char *cc, *cache, *inject, *edited;
+  const char *cc, *cache, *inject, *edited, *node_copies;
+  run_copies *copies; /* NULL: none */
   td_status (*dump)(void *user, const char *name, const char *bytes, size_t count);
   void *dump_user;
   bool strict, float64, tapped_inputs, for_file, trusted, tiered;
@@ -95,6 +96,8 @@ td_status api_read_options(void *to, size_t to_size, const void *from, td_error 
 td_status api_read_item(void *to, size_t to_size, const void *array, size_t stride, size_t index, td_error *err);
 /* Writes a stats struct of the caller's size. */
 td_status api_write_stats(void *to, const void *from, size_t from_size, td_error *err);
+/* Copies the weights to the memory of each node, if the options ask for that. */
+td_status api_copy_to_nodes(td_model *model, td_error *err);
 /* How the model's graph is compiled. */
 compile_setting api_setting(const td_model *model);
 bool api_is_saved(const td_model *model); /* are its bytes a plan that td_model_save wrote? */

@@ -273,6 +273,7 @@ static td_status new_model(const td_load_options *options, td_model **model, td_
                   .cache = text_or_null(o.cache),
                   .inject = text_or_null(o.inject),
                   .edited = text_or_null(o.edited),
+                  .node_copies = text_or_null(o.node_copies),
                   .dump = o.dump,
                   .dump_user = o.dump_user,
                   .strict = o.strict,
@@ -486,7 +487,7 @@ static td_status load(td_model *m, uint64_t started, td_error *err) {
     m->lacks |= base_isa_lacks(m->cpu_isa, plan_at(m->plan, i)->needs) != 0;
   count_weights(m);
   give_back_files(m);
-  return TD_OK;
+  return api_copy_to_nodes(m, err);
 }
 
 static td_status map_file(td_model *m, const char *path, td_error *err) {
@@ -590,6 +591,7 @@ td_status td_model_load_graph(const void *program, size_t size, const td_named_t
 void td_model_free(td_model *model) {
   if (!model) return;
   run_pool_free(atomic_load(&model->pool));
+  run_copies_free(model->copies);
   plan_free(model->plan);
   api_told_free(model);
   for (uint32_t i = 0; i < model->files.count; i++) sys_unmap(&model->files.at[i].mapping);

@@ -275,6 +275,7 @@ typedef struct plan_exe {
   plan_tier *tier;                      /* NULL: all of its code is there from the beginning */
   const struct kern_tuning *tuning;     /* of its kernels' calls, in the arena; NULL: their defaults */
   const base_speed *speed;              /* of this machine, in the arena or static */
+  const struct run_copies *copies;      /* of the general plan: its constants for each memory node; NULL: none */
   BASE_VEC(struct plan_exe *) variants; /* of the general plan, whose own they are: for particular sizes */
   const char *label;                    /* of a variant, for people: "batch=8 seq=128"; else "" */
 } plan_exe;

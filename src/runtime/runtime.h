@@ -109,6 +109,18 @@ td_status run_future_wait(run_future *future, uint64_t until_ns, td_error *err);
 void run_future_cancel(run_future *future); /* ends it between two steps, or before the first; any thread */
 void run_future_free(run_future *future);   /* the run goes on; NULL allowed */
 
+/* ---- weights near each CPU (copies.c) ---- */
+
+/* Copies of a plan's constants in the memory of each NUMA node that this process may use, for all of its sessions:
+ * plan->copies, set before the first of these. `machine`: "here", or that of sys_topology_load. The plan outlives them.
+ */
+typedef struct run_copies run_copies;
+td_status run_copies_new(const plan_exe *plan, const char *machine, const td_allocator *allocator, run_copies **copies,
+                         td_error *err);
+void run_copies_free(run_copies *copies); /* NULL allowed, as in the next two */
+uint32_t run_copies_nodes(const run_copies *copies);
+uint64_t run_copies_bytes(const run_copies *copies); /* beside the plan's own, of all together */
+
 /* ---- a batch over streams of cores (streams.c) ---- */
 
 /* Sessions of one plan, each on a part of a pool's threads, that share a batch. */

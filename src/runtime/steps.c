@@ -47,6 +47,17 @@ void run_give_call(base_call *call, run_worker *worker) {
 
 /* ---- one step ---- */
 
+/* The function of a step on what lies near. */
+static td_status run_near_by(const run_session *s, uint32_t number, const base_call *call) {
+  run_near near;
+  return s->main.steps[number].run(run_near_call(s->general->copies, call, &near));
+}
+
+static inline td_status run_here(const run_session *s, uint32_t number, const base_call *call) {
+  if (s->general->copies && s->main.steps[number].kind == PLAN_CALL) return run_near_by(s, number, call);
+  return s->main.steps[number].run(call);
+}
+
 /* The clock of the threads' own time would leave interruptions out, but takes a system call: two microseconds on some
  * virtual machines, more than many steps. */
 static td_status run_watched(const run_session *s, uint32_t number, const base_call *call, uint32_t thread,
@@ -55,7 +66,7 @@ static td_status run_watched(const run_session *s, uint32_t number, const base_c
   const uint32_t heard = s->first_step + number;
   if (o->enter) o->enter(o->user, thread, heard);
   const uint64_t begin_ns = sys_clock_ns();
-  const td_status status = s->main.steps[number].run(call);
+  const td_status status = run_here(s, number, call);
   const uint64_t end_ns = sys_clock_ns();
   if (o->part) o->part(o->user, thread, heard, begin_ns, end_ns);
   if (spent) *spent += end_ns - begin_ns;
@@ -65,7 +76,7 @@ static td_status run_watched(const run_session *s, uint32_t number, const base_c
 td_status run_function(const run_session *s, uint32_t number, const base_call *call, run_stack *scratch,
                        uint32_t thread, uint64_t *spent) {
   SYS_PROBE("step__begin", (uintptr_t)s, s->first_step + number);
-  const td_status status = s->observed ? run_watched(s, number, call, thread, spent) : s->main.steps[number].run(call);
+  const td_status status = s->observed ? run_watched(s, number, call, thread, spent) : run_here(s, number, call);
   SYS_PROBE("step__end", (uintptr_t)s, s->first_step + number);
   if (scratch->used) run_stack_cut(scratch, 0);
   return status;
@@ -78,7 +89,7 @@ static td_status run_alone(run_frame *f, uint32_t number) {
   if (!s->observed || f->thread) return run_function(s, number, call, &f->scratch, f->thread, NULL);
   if (s->observer.enter) s->observer.enter(s->observer.user, 0, s->first_step + number);
   SYS_PROBE("step__begin", (uintptr_t)s, s->first_step + number);
-  const td_status status = f->steps[number].run(call);
+  const td_status status = run_here(s, number, call);
   SYS_PROBE("step__end", (uintptr_t)s, s->first_step + number);
   if (f->scratch.used) run_stack_cut(&f->scratch, 0);
   return status;

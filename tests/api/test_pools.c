@@ -144,7 +144,28 @@ static void the_same_bits(void **state) {
   td_model_free(model);
 }
 
+/* Weights on each node of a machine of two; more about who reads which: tests/runtime/test_copies.c. */
+static void weights_on_each_node(void **state) {
+  (void)state;
+  td_error err;
+  td_model *model, *plain = load();
+  const td_load_options wrong = {.size = sizeof wrong, .node_copies = "no machine"};
+  const td_load_options two = {.size = sizeof two, .node_copies = "package:2 [numa] core:1 pu:1"};
+  td_model_stats stats = {.size = sizeof stats}, before = {.size = sizeof before};
+  assert_int_not_equal(td_model_load("builtin:layer:linear 64x256 out=128", &wrong, &model, &err), TD_OK);
+  assert_int_equal(td_model_load("builtin:layer:linear 64x256 out=128", &two, &model, &err), TD_OK);
+  assert_int_equal(td_model_get_stats(model, &stats, &err), TD_OK);
+  assert_int_equal(td_model_get_stats(plain, &before, &err), TD_OK);
+  assert_int_equal(stats.memory_nodes, 2);
+  assert_in_range(stats.node_bytes, IN * OUT * sizeof(float), 2 * IN * OUT * sizeof(float));
+  assert_int_equal(before.memory_nodes, 0);
+  assert_int_equal(before.node_bytes, 0);
+  td_model_free(model);
+  td_model_free(plain);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(pools_on_cpus), cmocka_unit_test(the_same_bits)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(pools_on_cpus), cmocka_unit_test(weights_on_each_node),
+                                     cmocka_unit_test(the_same_bits)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

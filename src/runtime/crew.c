@@ -39,18 +39,35 @@ static void unlink_task(run_crew *c, run_task *before, run_task *task) {
   atomic_fetch_sub(&c->queued, 1);
 }
 
-/* `session` NULL: any task of any. */
+/* One more thread for the session's tasks, if it may have it. With the lock. */
+static bool join_session(run_session *s) {
+  if (atomic_load(&s->helping) >= atomic_load(&s->most_helping)) return false;
+  atomic_fetch_add(&s->helping, 1);
+  return true;
+}
+
+/* Has whoever asks a thread of the session's already, or does it get one? */
+static bool may_run(const run_task *task, const run_session *session) {
+  return session ? task->session == session && task->free : join_session(task->session);
+}
+
+/* `session` NULL: any task of any that may have one more thread. */
 static run_task *take(run_crew *c, const run_session *session) {
   run_task *found = NULL;
   lock(c);
   for (run_task *before = NULL, *task = c->first, *next; task && !found; task = next) {
     next = task->next;
     const bool waits = atomic_load_explicit(&task->state, memory_order_acquire) == RUN_TASK_QUEUED;
-    if (waits && session && (task->session != session || !task->free)) {
+    if (waits && !may_run(task, session)) {
       before = task;
       continue;
     }
-    if (waits && run_claim_task(task)) found = task;
+    if (waits && run_claim_task(task)) {
+      found = task;
+      task->helped = !session;
+    } else if (waits && !session) {
+      atomic_fetch_sub(&task->session->helping, 1);
+    }
     unlink_task(c, before, task);
   }
   unlock(c);
@@ -72,11 +89,17 @@ void run_crew_put(run_crew *c, run_task *task) {
   if (c->helpers.count) c->helpers.wake(c->helpers.user);
 }
 
-bool run_crew_waits(const run_crew *c) { return atomic_load(&c->queued) != 0; }
+bool run_crew_waits(const run_crew *c, const uint32_t *tried) {
+  return atomic_load(&c->queued) != 0 && atomic_load(&c->news) != *tried;
+}
 
-void run_crew_help(run_crew *c, uint32_t thread) {
+/* Who has run a task comes back for the next: nobody else need be told that its session has a thread to spare. */
+bool run_crew_help(run_crew *c, uint32_t thread, uint32_t *tried) {
+  const uint32_t seen = atomic_load(&c->news);
   run_task *task = take(c, NULL);
   if (task) run_execute_task(task, thread);
+  else *tried = seen;
+  return task != NULL;
 }
 
 void run_crew_forget(run_crew *c, const run_session *session) {

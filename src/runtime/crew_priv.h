@@ -16,6 +16,7 @@ typedef struct run_task {
   run_session *session;    /* whose it is */
   uint32_t step;           /* the FORK */
   bool free;               /* see plan_step */
+  bool helped;             /* one of those that session->helping counts runs it */
   struct run_frame *frame; /* NULL: it runs where it was forked */
   struct run_task *next;   /* in the queue */
   struct run_task *older;  /* of the session */
@@ -39,11 +40,14 @@ typedef struct run_helpers {
 /* `count` threads, or as many as the system gives, with numbers from `first` on, besides `helpers` (NULL: none). NULL:
  * nobody is there. */
 run_crew *run_crew_new(uint32_t count, uint32_t first, const run_helpers *helpers, const td_allocator *allocator);
-void run_crew_free(run_crew *crew);                  /* no task or helper may be left; NULL allowed */
-uint32_t run_crew_size(const run_crew *crew);        /* helpers included */
-bool run_crew_waits(const run_crew *crew);           /* is there something in the queue? */
-void run_crew_help(run_crew *crew, uint32_t thread); /* a helper runs the oldest task, if there is one, as `thread` */
-void run_crew_put(run_crew *crew, run_task *task);   /* one that is QUEUED */
+void run_crew_free(run_crew *crew);           /* no task or helper may be left; NULL allowed */
+uint32_t run_crew_size(const run_crew *crew); /* helpers included */
+/* Is there something in the queue that was not there, or could not be had, when run_crew_help left *tried? */
+bool run_crew_waits(const run_crew *crew, const uint32_t *tried);
+/* A helper runs the oldest task whose session may have one more thread, as `thread`. False: there was none; *tried:
+ * when that was. */
+bool run_crew_help(run_crew *crew, uint32_t thread, uint32_t *tried);
+void run_crew_put(run_crew *crew, run_task *task); /* one that is QUEUED */
 /* Claims the oldest task of the session that no future goes into; NULL: there is none. */
 run_task *run_crew_take(run_crew *crew, const run_session *session);
 /* Drops what the queue has of the session. */

@@ -50,7 +50,8 @@ static uint32_t helpers_of(const run_pool *p) { return (p->threads < p->interop 
 /* The crew, where it has a task that the worker may run; NULL: it has none. */
 static run_crew *task_for(const run_worker *w) {
   run_crew *crew = atomic_load(&w->pool->crew);
-  return crew && w - w->pool->workers <= (ptrdiff_t)helpers_of(w->pool) && run_crew_waits(crew) ? crew : NULL;
+  return crew && w - w->pool->workers <= (ptrdiff_t)helpers_of(w->pool) && run_crew_waits(crew, &w->tried) ? crew
+                                                                                                           : NULL;
 }
 
 /* `asleep` is set before `order` and tasks are looked at once more, and who gives orders or puts a task does that
@@ -136,8 +137,7 @@ static uint64_t next_order(run_worker *w, uint64_t seen) {
     const uint64_t order = atomic_load_explicit(&w->order, memory_order_acquire);
     if (order != seen) return order;
     run_crew *crew = task_for(w);
-    if (crew) {
-      run_crew_help(crew, p->threads + (uint32_t)(w - p->workers) - 1);
+    if (crew && run_crew_help(crew, p->threads + (uint32_t)(w - p->workers) - 1, &w->tried)) {
       began = 0;
       continue;
     }

@@ -42,6 +42,7 @@ struct run_worker {
   _Alignas(RUN_LINE) _Atomic uint64_t order; /* number of the last; written by who is above it */
   _Alignas(RUN_LINE) _Atomic uint64_t state;
   td_status status;        /* of its part; written before `state` says that it is done, as is the next */
+  uint32_t tried;          /* its own: see run_crew_waits */
   run_worker *failed;      /* the first of it and those below it whose part failed; NULL: none */
   _Atomic uint32_t asleep; /* or about to be */
   _Alignas(RUN_LINE) _Atomic uint32_t wakes; /* what it sleeps on */

@@ -149,6 +149,8 @@ struct run_session {
   run_frame *idle;
   uint32_t frames;         /* that were made */
   _Atomic uint32_t beside; /* tasks that run, or are to, in frames of their own */
+  /* Threads besides the caller's that run its tasks now, and may: of the pool's cores, those that its team has. */
+  _Atomic uint32_t helping, most_helping;
 };
 
 /* ---- weights near each CPU (copies.c) ---- */

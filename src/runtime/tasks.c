@@ -216,6 +216,7 @@ void run_execute_task(run_task *task, uint32_t thread) {
   run_frame *f = task->frame;
   f->thread = thread;
   run_block(f, task);
+  if (task->helped) atomic_fetch_sub(&f->session->helping, 1);
   atomic_fetch_sub(&f->session->beside, 1);
   give_frame(f);
   tell(task);
@@ -255,13 +256,26 @@ void run_weigh_tasks(run_session *s) {
 
 /* ---- steps ---- */
 
+/* While tasks run beside it a session computes its other steps on the caller's thread alone, so the rest of its team's
+ * share of the cores is theirs; and what the pool was told to have for tasks beyond its own. What tasks fork goes by
+ * what the caller has found last. */
+static bool may_have_help(run_frame *f) {
+  run_session *s = f->session;
+  if (!f->thread) {
+    const uint32_t threads = s->pool->threads, interop = s->pool->interop;
+    const uint32_t beyond = interop > threads ? interop - threads : 0;
+    atomic_store(&s->most_helping, run_team_threads(s->team) - 1 + beyond);
+  }
+  return atomic_load(&s->most_helping) > 0;
+}
+
 td_status run_fork(run_frame *f, uint32_t number) {
   run_session *s = f->session;
   run_task *task = new_task(f, number);
   if (!task) return base_no_memory(&f->error, "a task");
   f->values[f->plan->operands.at[f->plan->steps.at[number].out]] =
       (base_value){.kind = BASE_FUTURE, .list = {.items = &task->value, .count = 1}};
-  task->frame = s->crew && s->pays[number] ? take_frame(s) : NULL;
+  task->frame = s->crew && s->pays[number] && may_have_help(f) ? take_frame(s) : NULL;
   if (task->frame && fill_frame(task->frame, f, number) == TD_OK) {
     atomic_fetch_add(&s->beside, 1);
     atomic_store_explicit(&task->state, RUN_TASK_QUEUED, memory_order_release);

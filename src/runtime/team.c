@@ -4,7 +4,7 @@
  * caller's thread, and of the threads that are left a share by weight: so no more threads compute than there are cores,
  * unless there are more callers. A team that has too many gives them up at its next shared step, one that has too few
  * takes those that nobody has, or whose team does not run; it keeps them from one run to the next until somebody else
- * wants them. Nobody waits for a thread.
+ * wants them. Nobody waits for a thread. What a session forks (crew.c) is run by no more threads than its team has.
  *
  * Where runs of several sessions alternate quickly, a thread that went to and fro would be woken for each of them: only
  * when a team has been alone for a while does it take what others had. */

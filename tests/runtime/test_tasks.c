@@ -256,6 +256,99 @@ static void runs_in_branches(void **state) {
   each_way(branches, use_branches);
 }
 
+/* Eight tasks that take a while. */
+static const char many[] =
+    "input %0 \"x\": f32[n]\n"
+    "const %1: i64[] = {8}\n"
+    "const %2: bool[] = {1}\n"
+    "%3 = prim::fork(): future(f32[n]) {\n"
+    "  block() {\n"
+    "    %4 = aten::add(%0, %0)\n"
+    "    yield %4\n"
+    "  }\n"
+    "}\n"
+    "%5 = td::list_new(%3)\n"
+    "%6, %7 = prim::Loop(%1, -, %0, %5): f32[n], list(future(f32[n])) {\n"
+    "  block(%8: i64[], %9: f32[n], %10: list(future(f32[n]))) {\n"
+    "    %11 = prim::fork(): future(f32[n]) {\n"
+    "      block() {\n"
+    "        %12 = aten::sigmoid(%9)\n"
+    "        %13 = aten::tanh(%12)\n"
+    "        yield %13\n"
+    "      }\n"
+    "    }\n"
+    "    %14 = aten::append(%10, %11)\n"
+    "    %15 = aten::add(%9, %0)\n"
+    "    yield %2, %15, %14\n"
+    "  }\n"
+    "}\n"
+    "%16 = prim::Loop(%1, -, %0): f32[n] {\n"
+    "  block(%17: i64[], %18: f32[n]) {\n"
+    "    %19 = td::list_at(%7, %17)\n"
+    "    %20 = prim::wait(%19)\n"
+    "    %21 = aten::add(%18, %20)\n"
+    "    yield %2, %21\n"
+    "  }\n"
+    "}\n"
+    "output \"y\" %16\n";
+
+/* Threads besides the caller's that run tasks of a session: now, and the most so far. */
+typedef struct helpers {
+  _Atomic int now, most;
+} helpers;
+
+static void begins(void *user, uint32_t thread, uint32_t step) {
+  (void)step;
+  helpers *h = user;
+  if (!thread) return;
+  const int now = atomic_fetch_add(&h->now, 1) + 1;
+  for (int most = atomic_load(&h->most); now > most && !atomic_compare_exchange_weak(&h->most, &most, now);) {}
+}
+
+static void ends(void *user, uint32_t thread, uint32_t step, uint64_t begin_ns, uint64_t end_ns) {
+  (void)step, (void)begin_ns, (void)end_ns;
+  helpers *h = user;
+  if (thread) atomic_fetch_sub(&h->now, 1);
+}
+
+static int most_helpers(rig *r, int runs, int enough) {
+  helpers h = {0};
+  const td_observer observer = {.size = sizeof observer, .user = &h, .enter = begins, .part = ends};
+  run_observe(r->session, &observer);
+  for (int run = 0; run < runs && atomic_load(&h.most) < enough; run++) rig_run(r);
+  run_observe(r->session, NULL);
+  return atomic_load(&h.most);
+}
+
+/* Tasks have the threads of their session's team: none of those that another session has, or brings. */
+static void within_the_share(void **state) {
+  (void)state;
+  for (uint32_t threads = 2; threads <= 4; threads++) {
+    rig r;
+    run_pool *pool;
+    run_team *other;
+    run_session *session;
+    rig_open(&r, many, "native");
+    assert_int_equal(run_pool_new(threads, 50, &r.allocator, &pool, &r.err), TD_OK);
+    assert_int_equal(run_session_new(r.plan, &r.allocator, pool, &session, &r.err), TD_OK);
+    session->force_tasks = true;
+    run_session *own = r.session;
+    r.session = session;
+    rig_feed(&r, 0, TD_F32, "9999: 0.5");
+    assert_int_equal(run_team_new(pool, 1, &other, &r.err), TD_OK);
+    run_team_enter(other, false);
+    rig_run(&r);
+    assert_in_range(most_helpers(&r, 50, 99), 0, (threads - 2 + 1) / 2); /* of what two callers leave */
+    run_team_leave(other);
+    run_team_free(other);
+    if (OWN_THREADS) assert_in_range(most_helpers(&r, 5000, 1), 1, threads - 1);
+    run_session_free(session);
+    run_pool_free(pool);
+    r.session = own;
+    rig_close(&r);
+  }
+}
+
 /* Threads that are told to end before they have begun, or while they look for their first task. */
 static void crews_end(void **state) {
   (void)state;
@@ -270,8 +363,9 @@ static void crews_end(void **state) {
 int main(void) {
   count_first_threads();
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(runs_side_by_side), cmocka_unit_test(runs_in_loops), cmocka_unit_test(errors_come_out_of_waits),
-      cmocka_unit_test(runs_in_branches),  cmocka_unit_test(crews_end),
+      cmocka_unit_test(runs_side_by_side),        cmocka_unit_test(runs_in_loops),
+      cmocka_unit_test(errors_come_out_of_waits), cmocka_unit_test(runs_in_branches),
+      cmocka_unit_test(within_the_share),         cmocka_unit_test(crews_end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,8 +55,9 @@ build_threads() { # RUNTIME: the release build with pools of its threads
   configure release -B "build-$1" "-DTREADLE_THREADS=$1" && cmake --build "build-$1"
 }
 
-build_tsan() { # the tests that run threads, and what they need
-  configure tsan && cmake --build build-tsan --target threads_tests
+build_tsan() { # [RUNTIME]: the tests that run threads, and what they need
+  folder="build-tsan${1:+-$1}"
+  configure tsan -B "$folder" "-DTREADLE_THREADS=${1:-native}" && cmake --build "$folder" --target threads_tests
 }
 
 c_files() { # [FOLDER...]

@@ -26,7 +26,7 @@ static bool find_operator(const void *user, const char *name, plan_operator *fou
                            .define = defines ? NULL : ir_define_outputs,
                            .check = defines ? NULL : ir_check_outputs,
                            .tells_sources = op->flags & IR_OP_LOOP,
-                           .in_place = op->flags & IR_OP_IN_PLACE,
+                           .in_place = op->flags & IR_OP_IN_PLACE ? UINT32_MAX : 0,
                            .shows_dense = !(op->flags & IR_OP_VIEW),
                            .program = op->flags & IR_OP_CHAIN  ? chain_program
                                       : op->flags & IR_OP_LOOP ? loop_program
@@ -47,7 +47,8 @@ static bool find_kernel(const void *user, const char *name, plan_kernel *found) 
                                                                  : 0,
                          .gives = row->family == KERN_COPY        ? PLAN_STRIDED | PLAN_PITCHED
                                   : row->flags & KERN_PITCHED_OUT ? PLAN_PITCHED
-                                                                  : 0};
+                                                                  : 0,
+                         .in_place = row->flags & KERN_RESIDUAL_OUT ? 1u << KERN_IN_RESIDUAL : 0};
   return true;
 }
 

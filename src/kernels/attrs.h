@@ -11,13 +11,15 @@
 
 /* ---- what operators share ---- */
 
-/* The last of an operator with an epilogue (epilogue.h); positions count from the first of these. */
-#define KERN_EPILOGUE_LIST(X)                     \
-  X(KERN_EPILOGUE_ACT, STR, "act", "none")        \
-  X(KERN_EPILOGUE_ACT_A, FLOAT, "act_a", 0)       \
-  X(KERN_EPILOGUE_ACT_B, FLOAT, "act_b", 0)       \
-  X(KERN_EPILOGUE_LATE, BOOL, "act_late", false)  \
-  X(KERN_EPILOGUE_FRONT, BOOL, "in_front", false) \
+/* The last of an operator with an epilogue (epilogue.h); positions count from the first of these. result: the type of
+ * out[0] of a product of f32; absent: that. */
+#define KERN_EPILOGUE_LIST(X)                                  \
+  X(KERN_EPILOGUE_ACT, STR, "act", "none")                     \
+  X(KERN_EPILOGUE_ACT_A, FLOAT, "act_a", 0)                    \
+  X(KERN_EPILOGUE_ACT_B, FLOAT, "act_b", 0)                    \
+  X(KERN_EPILOGUE_LATE, BOOL, "act_late", false)               \
+  X(KERN_EPILOGUE_RESULT, OPTIONAL, "result", BASE_ATTR_DTYPE) \
+  X(KERN_EPILOGUE_FRONT, BOOL, "in_front", false)              \
   X(KERN_EPILOGUE_CHAIN, OPTIONAL, "chain", BASE_ATTR_INTS)
 enum { KERN_EPILOGUE_LIST(KERN_ATTR_POSITION) KERN_EPILOGUE_ATTRS };
 

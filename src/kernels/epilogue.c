@@ -21,6 +21,11 @@ bool kern_chain_in_front(const base_attrs *attrs) {
   return attrs->count >= KERN_EPILOGUE_ATTRS && base_attr_int(attrs, at) && base_attr_has(attrs, attrs->count - 1);
 }
 
+td_dtype kern_result_type(const base_attrs *attrs) {
+  const uint32_t at = attrs->count - KERN_EPILOGUE_ATTRS + KERN_EPILOGUE_RESULT;
+  return base_attr_has(attrs, at) ? (td_dtype)base_attr_int(attrs, at) : TD_F32;
+}
+
 const char *kern_act_name(kern_act act) { return names[act]; }
 
 int64_t kern_pitch(const base_tensor *t) {

@@ -38,6 +38,8 @@ enum { KERN_CHAIN_END = KERN_EPILOGUE_END + BASE_PROGRAM_OPERANDS - 1 };
 typedef struct kern_chain kern_chain;
 /* Does the chain among the attributes of an operator that may have one stand in front of its product? */
 bool kern_chain_in_front(const base_attrs *attrs);
+/* The type of out[0] of a product of f32 with an epilogue. */
+td_dtype kern_result_type(const base_attrs *attrs);
 
 typedef struct kern_epilogue {
   kern_act act;

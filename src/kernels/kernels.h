@@ -15,10 +15,11 @@ typedef enum kern_family {
 
 /* kern_row.flags. A pitched tensor is dense along its last dimension; its other ones make up rows of one pitch. */
 enum {
-  KERN_PARALLEL = 1,   /* is called on several threads at once and shares out its work; else on one */
-  KERN_STRIDED_IN = 2, /* takes operands of any strides */
-  KERN_PITCHED_IN = 4, /* takes pitched operands */
-  KERN_PITCHED_OUT = 8 /* writes a pitched output */
+  KERN_PARALLEL = 1,     /* is called on several threads at once and shares out its work; else on one */
+  KERN_STRIDED_IN = 2,   /* takes operands of any strides */
+  KERN_PITCHED_IN = 4,   /* takes pitched operands */
+  KERN_PITCHED_OUT = 8,  /* writes a pitched output */
+  KERN_RESIDUAL_OUT = 16 /* the output may have the memory of a residual of its type (KERN_IN_RESIDUAL) */
 };
 
 typedef struct kern_row {

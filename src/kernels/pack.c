@@ -59,10 +59,12 @@ int64_t kern_tiles_depth(int64_t k) {
   return blocks ? (pairs + blocks - 1) / blocks * blocks * 2 : 0;
 }
 
-double kern_pairs_speed(const kern_row *row) { return row->isa & BASE_ISA_AMX_TILE ? 8 : 2; }
+bool kern_takes_bf16(const kern_row *row) { return row->bits == 16 && row->isa & BASE_ISA_AMX_TILE; }
+
+double kern_pairs_speed(const kern_row *row) { return kern_takes_bf16(row) ? 8 : 2; }
 
 int64_t kern_pairs_depth_of(const kern_row *row, int64_t k) {
-  return row->isa & BASE_ISA_AMX_TILE ? kern_tiles_depth(k) : kern_pairs_depth(k);
+  return kern_takes_bf16(row) ? kern_tiles_depth(k) : kern_pairs_depth(k);
 }
 
 void kern_pack_pairs(const float *from, int64_t k, int64_t panels, int64_t panel, int64_t stored, uint16_t *to) {

@@ -17,14 +17,60 @@ bool kern_conv_packed_size(bool transposed, int64_t groups, int64_t group_out, i
   return base_numel(5, sizes, count);
 }
 
+int64_t kern_row_channels(int64_t channels, int64_t across) {
+  enum { PADDING = 8 };
+  for (int64_t n = kern_pairs_depth(channels); n > 0 && n <= channels + PADDING && n <= INT32_MAX; n += 2)
+    if (across > 0 && across <= INT32_MAX && kern_tiles_depth(n * across) == n * across) return n;
+  return 0;
+}
+
+static int64_t stored_rows(const kern_conv *c, int64_t count) {
+  const int64_t across = c->axis[KERN_CONV_AXES - 1].kernel, numbers = kern_row_channels(c->group_in, across) * across;
+  int64_t wanted;
+  if (numbers == 0 || c->axis[KERN_CONV_AXES - 1].dilation != 1) return -1;
+  const bool fits = kern_conv_packed_size(false, 1, c->group_out, c->taps / across, numbers, c->panel, &wanted);
+  return fits && count == wanted ? numbers : -1;
+}
+
 int64_t kern_conv_stored(bool transposed, const kern_conv *c, td_dtype dtype, int64_t count) {
   int64_t wanted;
+  if (dtype == TD_BF16 && c->channels_first) return !transposed && c->groups == 1 ? stored_rows(c, count) : -1;
   if (dtype == TD_BF16)
     return !transposed && c->groups == 1 && kern_conv_packed_size(false, 1, c->group_out, c->taps, 1, c->panel, &wanted)
                ? kern_pairs_stored(c->group_in, wanted, count)
                : -1;
   const bool fits = kern_conv_packed_size(transposed, c->groups, c->group_out, c->taps, c->group_in, c->panel, &wanted);
   return fits && count == wanted ? c->group_in : -1;
+}
+
+/* One row of taps of a panel. */
+static void pack_row(const base_tensor *w, const base_f32 *from, const base_f32 *scale, int64_t columns, int64_t panel,
+                     uint16_t *to) {
+  const int64_t across = w->dims[w->rank - 1], channels = kern_row_channels(w->dims[1], across);
+  for (int64_t i = 0; i < columns; i++)
+    for (int64_t x = 0; x < across; x++)
+      for (int64_t c = 0; c < w->dims[1]; c++) {
+        const int64_t k = x * channels + c;
+        const float t = from[i * w->strides[0] + c * w->strides[1] + x * w->strides[w->rank - 1]];
+        to[(k / 2 * panel + i) * 2 + k % 2] = base_f32_to_bf16(t * (scale ? scale[i] : 1));
+      }
+}
+
+void kern_pack_rows(const base_tensor *w, const base_f32 *scale, int64_t panel, uint16_t *to) {
+  const int64_t across = w->dims[w->rank - 1], size = kern_row_channels(w->dims[1], across) * across * panel;
+  int64_t rows = 1;
+  for (int32_t i = 2; i < w->rank - 1; i++) rows *= w->dims[i];
+  for (int64_t first = 0; first < w->dims[0]; first += panel) {
+    base_walk walk;
+    const int64_t *strides[] = {w->strides + 2};
+    const base_f32 *from = (const base_f32 *)w->data + first * w->strides[0];
+    base_walk_start(&walk, w->rank - 3, w->dims + 2, 1, strides);
+    for (int64_t row = 0; row < rows; row++, base_walk_next(&walk), to += size) {
+      memset(to, 0, (size_t)size * sizeof *to);
+      pack_row(w, from + walk.offset[0], scale ? scale + first : NULL, base_min_i64(panel, w->dims[0] - first), panel,
+               to);
+    }
+  }
 }
 
 /* One group's weights. */

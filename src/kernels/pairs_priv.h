@@ -15,23 +15,40 @@ V_INLINE vf p_dot(vf sum, vf a, vf b) {
   __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
   return sum;
 }
-/* V_LANES pairs from as many times two floats. */
-V_INLINE vf p_narrow(const float *from) {
-  const vf low = v_load(from), high = v_load(from + V_LANES);
+/* Two vectors, rounded, one behind the other. */
+V_INLINE vf p_round_two(vf low, vf high) {
   vf pairs;
   __asm__("vcvtne2ps2bf16 %2, %1, %0" : "=v"(pairs) : "v"(high), "v"(low));
   return pairs;
+}
+/* A vector, rounded. */
+V_INLINE lanes_bf16 p_round(vf x) {
+  lanes_bf16 rounded;
+  __asm__("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(x));
+  return rounded;
 }
 #else
 V_INLINE vf p_first(vf a) { return v_as_float(vi_shl(v_as_int(a), 16)); }
 V_INLINE vf p_second(vf a) { return v_as_float(vi_and(v_as_int(a), vi_set((int32_t)0xffff0000))); }
 V_INLINE vf p_dot(vf sum, vf a, vf b) { return v_fma(p_first(a), p_first(b), v_fma(p_second(a), p_second(b), sum)); }
-V_INLINE vf p_narrow(const float *from) {
-  uint16_t pairs[2 * V_LANES];
+V_INLINE lanes_bf16 p_round(vf x) {
+  words bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bf16_of(bits);
+}
+V_INLINE vf p_round_two(vf low, vf high) {
+  const lanes_bf16 pairs[] = {p_round(low), p_round(high)};
   vf both;
-  write_bf16(pairs, from, 2 * V_LANES);
   memcpy(&both, pairs, sizeof both);
   return both;
 }
 #endif
+/* V_LANES pairs from as many times two floats. */
+V_INLINE vf p_narrow(const float *from) { return p_round_two(v_load(from), v_load(from + V_LANES)); }
+V_INLINE vf p_widen(lanes_bf16 x) {
+  const words bits = words_of_bf16(x);
+  vf wide;
+  memcpy(&wide, &bits, sizeof wide);
+  return wide;
+}
 #endif

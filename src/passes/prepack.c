@@ -308,21 +308,37 @@ static void fill_conv_pairs(const job *j) {
     }
 }
 
+static void fill_conv_rows(const job *j) { kern_pack_rows(&j->w, j->scale, j->panel, j->to); }
+
 static void fill_transpose(const job *j) { j->by->conv(&j->w, NULL, true, j->groups, j->panel, j->to); }
+
+/* Numbers of a row of taps as pairs of these, for an image with channels first; 0: no kernel takes that. */
+static int64_t row_numbers(const passes_edit *e, const product *p) {
+  const int64_t across = p->w.dims[p->w.rank - 1],
+                dilation = passes_int_at(p->node, "dilation", (uint32_t)p->w.rank - 3, 1);
+  const bool takes = dilation == 1 && kern_takes_bf16(kern_select(KERN_CONV, TD_BF16, e->setting->isa));
+  return takes ? kern_row_channels(p->w.dims[1], across) * across : 0;
+}
 
 static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bool transposed) {
   int64_t groups = passes_int(p->node, "groups"), channels = passes_int(p->node, "channels"), taps = 1, count;
   ir_value packed;
   for (int32_t i = 2; i < p->w.rank; i++) taps *= p->w.dims[i];
   int64_t group_in = transposed ? p->w.dims[0] / groups : p->w.dims[1];
-  const bool may = !transposed && groups == 1 && !passes_int(p->node, "channels_first") &&
-                   PAIRS_BLOCK >= 2 * taps * row->lanes && taps * group_in >= PAIRS_DEPTH;
-  const int64_t pairs = may ? takes_pairs(e, p, KERN_CONV, row, group_in) : 0;
+  const bool first = passes_int(p->node, "channels_first");
+  const bool may =
+      !transposed && groups == 1 && taps * group_in >= PAIRS_DEPTH && (first || PAIRS_BLOCK >= 2 * taps * row->lanes);
+  int64_t pairs = may ? takes_pairs(e, p, KERN_CONV, row, group_in) : 0;
+  if (pairs && first) {
+    pairs = row_numbers(e, p);
+    if (pairs) taps /= p->w.dims[p->w.rank - 1];
+  }
   if (pairs) group_in = pairs;
   if (!kern_conv_packed_size(transposed, groups, channels / groups, taps, group_in, row->lanes, &count)) return TD_OK;
-  const job j = {.fill = transposed ? fill_transpose
-                         : pairs    ? fill_conv_pairs
-                                    : fill_conv,
+  const job j = {.fill = transposed       ? fill_transpose
+                         : pairs && first ? fill_conv_rows
+                         : pairs          ? fill_conv_pairs
+                                          : fill_conv,
                  .stored = pairs ? TD_BF16 : TD_F32,
                  .pairs = pairs,
                  .w = p->w,

@@ -44,8 +44,11 @@ static td_status widen(passes_edit *e, ir_node id, const ir_node_def *node) {
 }
 
 static td_status visit(passes_edit *e, ir_node id) {
-  static const passes_rule rules[] = {{OP_aten_matmul, widen}, {OP_td_gemm, widen},     {OP_aten_convolution, widen},
-                                      {OP_td_linear, widen},   {OP_td_max_pool, widen}, {OP_td_avg_pool, widen}};
+  static const passes_rule rules[] = {{OP_aten_matmul, widen},
+                                      {OP_td_gemm, widen},
+                                      {OP_aten_convolution, widen},
+                                      {OP_td_max_pool, widen},
+                                      {OP_td_avg_pool, widen}};
   return passes_apply(e, id, rules, sizeof rules / sizeof *rules, NULL);
 }
 

@@ -68,9 +68,12 @@ static uint32_t current_root(plan_exe *plan, uint32_t slot) {
   return slot;
 }
 
+/* Is operand `k` one of a mask (plan_link.in_place)? */
+static bool is_of(uint32_t mask, uint32_t k) { return mask >> (k < 31 ? k : 31) & 1; }
+
 /* May the output `out` of step `number` be written over operand slot `in`? Its memory must die here, be all its own,
- * and be read by no other operand. */
-static bool can_replace(plan_exe *plan, uint32_t number, uint32_t in, uint32_t out) {
+ * and be read by no other operand, nor by `in` as one that is not of the mask. */
+static bool can_replace(plan_exe *plan, uint32_t number, uint32_t in, uint32_t out, uint32_t mask) {
   if (in == PLAN_NONE || plan->slots.at[in].place != PLAN_ARENA || plan->slots.at[in].part_of != PLAN_NONE ||
       !same_size(&plan->slots.at[in], &plan->slots.at[out]))
     return false;
@@ -79,7 +82,8 @@ static bool can_replace(plan_exe *plan, uint32_t number, uint32_t in, uint32_t o
   if (plan->slots.at[root].last != number) return false;
   for (uint32_t k = 0; k < s->in_count; k++) {
     uint32_t other = plan->operands.at[s->in + k];
-    if (other != PLAN_NONE && other != in && current_root(plan, other) == root) return false;
+    const bool same = other == in && is_of(mask, k);
+    if (other != PLAN_NONE && !same && current_root(plan, other) == root) return false;
   }
   return true;
 }
@@ -120,20 +124,23 @@ static bool renews_carried(plan_exe *plan, uint32_t loop, uint32_t number, uint3
   return !is_read(plan, number, number, in, in) && !is_read(plan, number + 1, b->end, in, out);
 }
 
-static bool allows_in_place(const plan_exe *plan, const plan_step *s) {
-  if (s->kind != PLAN_CALL || s->out_count != 1 || s->defines) return false;
+/* Whose place the result may take: a mask of operands. */
+static uint32_t allows_in_place(const plan_exe *plan, const plan_step *s) {
+  if (s->kind != PLAN_CALL || s->out_count != 1 || s->defines) return 0;
   return plan->links.at[s->function].in_place;
 }
 
 static void take_places(plan_exe *plan, const uint32_t *loop_of) {
   for (uint32_t i = 0; i < plan->steps.count; i++) {
     const plan_step *s = &plan->steps.at[i];
-    if (!allows_in_place(plan, s)) continue;
+    const uint32_t mask = allows_in_place(plan, s);
+    if (!mask) continue;
     uint32_t out = plan->operands.at[s->out];
     if (out == PLAN_NONE || plan->slots.at[out].place != PLAN_ARENA || plan->slots.at[out].root != out) continue;
     for (uint32_t k = 0; k < s->in_count; k++) {
       uint32_t in = plan->operands.at[s->in + k];
-      if (!can_replace(plan, i, in, out) && !renews_carried(plan, loop_of[i], i, in, out)) continue;
+      const bool renews = mask == UINT32_MAX && renews_carried(plan, loop_of[i], i, in, out);
+      if (!is_of(mask, k) || (!can_replace(plan, i, in, out, mask) && !renews)) continue;
       uint32_t root = current_root(plan, in);
       if (plan->slots.at[out].last > plan->slots.at[root].last) plan->slots.at[root].last = plan->slots.at[out].last;
       plan->slots.at[out].root = root;

@@ -84,7 +84,8 @@ typedef struct plan_link {
   base_call_fn run, define, check;
   bool parallel;           /* `run` may be called on several threads at once */
   bool tells_sources;      /* its attribute KERN_FUSED_FROM says which origin each of its operations has */
-  bool in_place;           /* its one result may take the place of an operand of its type that nothing else reads */
+  uint32_t in_place;       /* bit i: its one result may take the place of operand i, of its type, which nothing else
+                            * reads; the last bit is that of further ones, too */
   uint32_t takes, gives;   /* PLAN_PITCHED, PLAN_STRIDED: layouts of operands and results; else dense */
   plan_program_fn program; /* of steps that have one; or NULL */
   const void *code;        /* what `run` finds as its call's code; or NULL */
@@ -95,16 +96,17 @@ typedef struct plan_link {
 typedef struct plan_operator {
   const void *op;                              /* its descriptor, opaque here */
   base_call_fn reference, view, define, check; /* NULL: it has none */
-  bool tells_sources, in_place;                /* see plan_link */
-  bool shows_dense;                            /* its view is of dense elements alone */
-  plan_program_fn program;                     /* see plan_link; or NULL */
+  bool tells_sources;                          /* see plan_link */
+  uint32_t in_place;
+  bool shows_dense;        /* its view is of dense elements alone */
+  plan_program_fn program; /* see plan_link; or NULL */
   void (*work)(const base_call *call, double *flops, double *bytes);
 } plan_operator;
 typedef struct plan_kernel {
   base_call_fn run;
   uint32_t isa; /* BASE_ISA_* that it uses */
   bool parallel;
-  uint32_t takes, gives; /* see plan_link */
+  uint32_t takes, gives, in_place; /* see plan_link */
 } plan_kernel;
 /* Machine code: `run` takes the place of the kernel; where it is NULL, the kernel gets `body` with its calls. */
 typedef struct plan_generated {

@@ -44,6 +44,7 @@ static layer make_layer(const kern_row *row, const problem *p, int64_t panel) {
                            ARG_FLOAT("act_a", 0.25),
                            ARG_FLOAT("act_b", 0),
                            ARG_BOOL("act_late", true),
+                           {.name = "result"},
                            ARG_BOOL("in_front", 0),
                            ARG_INTS("chain", NULL, 0)};
   l.rows = out_size(p, p->height, 0);
@@ -59,7 +60,7 @@ static layer make_layer(const kern_row *row, const problem *p, int64_t panel) {
   l.residual = run_floats(results, 4);
   l.y = run_floats(results, 5);
   base_tensor plain = base_tensor_of(l.w, TD_F32, 4, w);
-  l.k = (run_kernel){.row = row, .attrs = base_attrs_make(l.arena, args, 14), .out = base_tensor_of(l.y, TD_F32, 4, y)};
+  l.k = (run_kernel){.row = row, .attrs = base_attrs_make(l.arena, args, 15), .out = base_tensor_of(l.y, TD_F32, 4, y)};
   l.k.in[0] = base_tensor_of(l.x, TD_F32, 4, p->channels_first ? first : last);
   l.k.in[1] = plain;
   if (panel) {

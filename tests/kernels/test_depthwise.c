@@ -48,6 +48,7 @@ static layer make_layer(const kern_row *row, const problem *p) {
                            ARG_FLOAT("act_a", 0),
                            ARG_FLOAT("act_b", 0),
                            ARG_BOOL("act_late", 0),
+                           {.name = "result"},
                            ARG_BOOL("in_front", 0),
                            ARG_INTS("chain", NULL, 0)};
   const int64_t x[] = {p->batch, p->in, p->in, p->channels}, y[] = {p->batch, side, side, p->channels};
@@ -58,7 +59,7 @@ static layer make_layer(const kern_row *row, const problem *p) {
   l.w = run_floats(w[0] * w[1], 2);
   l.bias = run_floats(p->channels, 3);
   l.y = run_floats(p->batch * l.out, 4);
-  l.k = (run_kernel){.row = row, .attrs = base_attrs_make(l.arena, args, 14), .out = base_tensor_of(l.y, TD_F32, 4, y)};
+  l.k = (run_kernel){.row = row, .attrs = base_attrs_make(l.arena, args, 15), .out = base_tensor_of(l.y, TD_F32, 4, y)};
   l.k.in[0] = base_tensor_of(l.x, TD_F32, 4, x);
   l.k.in[1] = base_tensor_of(l.w, TD_F32, 2, w);
   l.k.in[KERN_IN_BIAS] = base_tensor_of(l.bias, TD_F32, 1, &p->channels);

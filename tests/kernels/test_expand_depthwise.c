@@ -47,7 +47,8 @@ static base_tensor floats(layer *l, int32_t rank, const int64_t *dims) {
       ARG_INTS("dilation", ones, 2), ARG_INT("groups", group_count), ARG_INT("channels", p->channels), \
       ARG_INT("panel", panel_width), ARG_BOOL("channels_first", planes)
 #define ACT_ARGS(name) ARG_STR("act", name), ARG_FLOAT("act_a", 0), ARG_FLOAT("act_b", 0.5)
-#define EPILOGUE_ARGS(name) ACT_ARGS(name), ARG_BOOL("act_late", 0), ARG_BOOL("in_front", 0), ARG_INTS("chain", NULL, 0)
+#define EPILOGUE_ARGS(act) \
+  ACT_ARGS(act), ARG_BOOL("act_late", 0), {.name = "result"}, ARG_BOOL("in_front", 0), ARG_INTS("chain", NULL, 0)
 
 static void set_attributes(layer *l, const problem *p, int64_t panel) {
   const int64_t ones[] = {1, 1}, none[] = {0, 0, 0, 0}, size[] = {p->kernel, p->kernel};
@@ -63,9 +64,9 @@ static void set_attributes(layer *l, const problem *p, int64_t panel) {
                            ARG_INTS("expand_stride", first_step, p->first ? 2 : 0),
                            ARG_INTS("expand_padding", first_pad, p->first ? 4 : 0),
                            EPILOGUE_ARGS(p->act)};
-  l->expand.attrs = base_attrs_make(l->arena, p->first ? planes : point, 14);
-  l->window.attrs = base_attrs_make(l->arena, window, 14);
-  l->both.attrs = base_attrs_make(l->arena, both, 20);
+  l->expand.attrs = base_attrs_make(l->arena, p->first ? planes : point, 15);
+  l->window.attrs = base_attrs_make(l->arena, window, 15);
+  l->both.attrs = base_attrs_make(l->arena, both, 21);
 }
 
 static int64_t expanded_size(const problem *p, int64_t in) {

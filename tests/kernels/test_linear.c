@@ -7,7 +7,7 @@
 
 #include "kernels/pack.h"
 
-enum { LINEAR_ATTRS = 10 };
+enum { LINEAR_ATTRS = 11 };
 
 typedef struct layer {
   run_kernel k;
@@ -17,10 +17,10 @@ typedef struct layer {
 
 static layer make_layer(const kern_row *row, int64_t m, int64_t k, int64_t n, const char *act) {
   layer l = {.arena = base_arena_new(&base_libc_allocator)};
-  const base_arg args[LINEAR_ATTRS] = {ARG_BOOL("trans_w", 0),    ARG_INT("n", n),         ARG_INT("panel", row->lanes),
-                                       ARG_BOOL("strassen", 0),   ARG_STR("act", act),     ARG_FLOAT("act_a", 0.5),
-                                       ARG_FLOAT("act_b", 1),     ARG_BOOL("act_late", 1), ARG_BOOL("in_front", 0),
-                                       ARG_INTS("chain", NULL, 0)};
+  const base_arg args[LINEAR_ATTRS] = {ARG_BOOL("trans_w", 0),  ARG_INT("n", n),           ARG_INT("panel", row->lanes),
+                                       ARG_BOOL("strassen", 0), ARG_STR("act", act),       ARG_FLOAT("act_a", 0.5),
+                                       ARG_FLOAT("act_b", 1),   ARG_BOOL("act_late", 1),   {.name = "result"},
+                                       ARG_BOOL("in_front", 0), ARG_INTS("chain", NULL, 0)};
   const int64_t x[] = {m, k}, y[] = {m, n};
   size_t count;
   assert_true(kern_pack_count(k, n, row->lanes, &count));

@@ -32,10 +32,10 @@ static float *numbers(int64_t count, uint32_t seed, bool whole) {
 
 static layer make_layer(const kern_row *row, const problem *p, bool whole) {
   layer l = {.arena = base_arena_new(&base_libc_allocator)};
-  const base_arg args[] = {ARG_BOOL("trans_w", 0),    ARG_INT("n", p->n),      ARG_INT("panel", row->lanes),
-                           ARG_BOOL("strassen", 1),   ARG_STR("act", "relu"),  ARG_FLOAT("act_a", 0),
-                           ARG_FLOAT("act_b", 0),     ARG_BOOL("act_late", 1), ARG_BOOL("in_front", 0),
-                           ARG_INTS("chain", NULL, 0)};
+  const base_arg args[] = {ARG_BOOL("trans_w", 0),  ARG_INT("n", p->n),        ARG_INT("panel", row->lanes),
+                           ARG_BOOL("strassen", 1), ARG_STR("act", "relu"),    ARG_FLOAT("act_a", 0),
+                           ARG_FLOAT("act_b", 0),   ARG_BOOL("act_late", 1),   {.name = "result"},
+                           ARG_BOOL("in_front", 0), ARG_INTS("chain", NULL, 0)};
   const int64_t x[] = {p->batch, p->rows, p->k}, y[] = {p->batch, p->rows, p->n}, m = p->batch * p->rows;
   size_t count;
   assert_true(kern_pack_count(p->k, p->n, row->lanes, &count));

@@ -65,10 +65,10 @@ static void no_number_changes_a_bit(void **state) {
     const kern_row *row = run_row(KERN_LINEAR, level);
     if (!row) continue;
     base_arena *arena = base_arena_new(&base_libc_allocator);
-    const base_arg args[] = {ARG_BOOL("trans_w", 0),    ARG_INT("n", N),         ARG_INT("panel", row->lanes),
-                             ARG_BOOL("strassen", 0),   ARG_STR("act", "relu"),  ARG_FLOAT("act_a", 0),
-                             ARG_FLOAT("act_b", 0),     ARG_BOOL("act_late", 0), ARG_BOOL("in_front", 0),
-                             ARG_INTS("chain", NULL, 0)};
+    const base_arg args[] = {ARG_BOOL("trans_w", 0),  ARG_INT("n", N),           ARG_INT("panel", row->lanes),
+                             ARG_BOOL("strassen", 0), ARG_STR("act", "relu"),    ARG_FLOAT("act_a", 0),
+                             ARG_FLOAT("act_b", 0),   ARG_BOOL("act_late", 0),   {.name = "result"},
+                             ARG_BOOL("in_front", 0), ARG_INTS("chain", NULL, 0)};
     const int64_t x_dims[] = {M, K}, y_dims[] = {M, N};
     size_t size;
     assert_true(kern_pack_count(K, N, row->lanes, &size));

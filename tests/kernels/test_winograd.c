@@ -43,6 +43,7 @@ static layer make_layer(const kern_row *row, const problem *p) {
                            ARG_FLOAT("act_a", 0),
                            ARG_FLOAT("act_b", 0),
                            ARG_BOOL("act_late", 0),
+                           {.name = "result"},
                            ARG_BOOL("in_front", 0),
                            ARG_INTS("chain", NULL, 0)};
   const int64_t pixels = p->batch * pixels_of(p);
@@ -63,7 +64,7 @@ static layer make_layer(const kern_row *row, const problem *p) {
   base_tensor plain = base_tensor_of(l.w, TD_F32, rank, p->planes ? deep_w : flat_w);
   kern_pack_winograd(&plain, NULL, p->groups, p->tile, row->lanes, l.u);
   l.k = (run_kernel){
-      .row = row, .attrs = base_attrs_make(l.arena, args, 15), .out = base_tensor_of(l.y, TD_F32, rank, y)};
+      .row = row, .attrs = base_attrs_make(l.arena, args, 16), .out = base_tensor_of(l.y, TD_F32, rank, y)};
   l.k.in[0] = base_tensor_of(l.x, TD_F32, rank, x);
   l.k.in[1] = base_tensor_of(l.u, TD_F32, 1, &count);
   l.k.in[KERN_IN_BIAS] = base_tensor_of(l.bias, TD_F32, 1, &p->out);

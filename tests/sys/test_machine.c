@@ -45,6 +45,7 @@ static void each_set_has_its_bit(void **state) {
   assert_int_equal(isa_with((sys_cpuid){.leaf7_ecx = 1u << 11}, 0xe7), BASE_ISA_AVX512_VNNI);
   assert_int_equal(isa_with((sys_cpuid){.leaf7_1_eax = 1u << 5}, 0xe7), BASE_ISA_AVX512_BF16);
   assert_int_equal(isa_with((sys_cpuid){.leaf7_edx = 1u << 25}, 0x600e7), BASE_ISA_AMX_INT8);
+  assert_int_equal(isa_with((sys_cpuid){.leaf7_edx = 1u << 22}, 0x600e7), 0); /* it takes AVX512_BF16, too */
 }
 
 /* On such a CPU `--precision bf16` would take twice the time of f32. */

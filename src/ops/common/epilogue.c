@@ -1,5 +1,6 @@
 /* epilogue.c -- epilogues of operators: shapes, the plain-loop definition, test operands. */
 #include "kernels/fused.h"
+#include "kernels/pack.h"
 #include "loop/loop.h"
 #include "ops/common/epilogue_priv.h"
 
@@ -53,6 +54,9 @@ td_status ops_infer_epilogue(ir_infer *ctx, td_dtype residual) {
   const ir_type *out = &ctx->out[0].type;
   const char *act = base_attr_str(ctx->attrs, ctx->attrs->count - KERN_EPILOGUE_ATTRS + KERN_EPILOGUE_ACT);
   if (kern_act_find(act) == KERN_ACT_COUNT) return ir_infer_fail(ctx, "there is no activation '%s'", act);
+  const td_dtype result = kern_result_type(ctx->attrs);
+  if (result != TD_F32 && out->dtype != result)
+    return ir_infer_fail(ctx, "its result cannot be %s", td_dtype_name(result));
   if (out->rank == IR_UNRANKED) return ops_infer_chain(ctx, KERN_CHAIN_END);
   TRY(check_operand(ctx, KERN_IN_RESIDUAL, residual, out->rank, out->dims));
   const base_dim *last = &out->dims[out->rank - 1];
@@ -60,6 +64,25 @@ td_status ops_infer_epilogue(ir_infer *ctx, td_dtype residual) {
   TRY(check_operand(ctx, KERN_IN_SCALE, TD_F32, 1, last));
   TRY(check_operand(ctx, KERN_IN_SHIFT, TD_F32, 1, last));
   return ops_infer_chain(ctx, ctx->op->max_in - (BASE_PROGRAM_OPERANDS - 1));
+}
+
+static bool is_bf16(const ir_info *info) { return info && info->type.dtype == TD_BF16; }
+
+td_status ops_infer_product(ir_infer *ctx, bool pairs, int32_t rank, const base_dim *dims) {
+  const td_dtype result = kern_result_type(ctx->attrs);
+  const bool front = kern_chain_in_front(ctx->attrs), chain = base_attr_has(ctx->attrs, ctx->attrs->count - 1);
+  const bool residual = is_bf16(ir_in(ctx, KERN_IN_RESIDUAL));
+  if (is_bf16(ir_in(ctx, 0)) && front) return ir_infer_fail(ctx, "a chain in front makes x of f32");
+  if (result != TD_F32 && (!pairs || result != TD_BF16 || (chain && !front)))
+    return ir_infer_fail(ctx, "its result cannot be %s", td_dtype_name(result));
+  TRY(ir_out(ctx, 0, result, rank, dims));
+  return ops_infer_epilogue(ctx, pairs && residual ? TD_BF16 : TD_F32);
+}
+
+bool ops_takes_types(const ir_kernel_query *query, const kern_row *row) {
+  const bool residual = query->in_count > KERN_IN_RESIDUAL && is_bf16(query->in[KERN_IN_RESIDUAL]);
+  const bool wide = !is_bf16(query->in[0]) && !residual && kern_result_type(query->attrs) == TD_F32;
+  return wide || kern_takes_bf16(row);
 }
 
 td_status ops_apply_chain(const base_call *call) {
@@ -130,7 +153,8 @@ td_status ops_apply_epilogue(const base_call *call, const base_f32 *sums) {
     if (scale) t *= (double)scale[n];
     if (shift) t += (double)shift[n];
     if (e.late) t = kern_act_apply(e.act, (double)e.a, (double)e.b, t);
-    y[i] = (float)t;
+    if (out->dtype == TD_BF16) ((uint16_t *)out->data)[i] = base_f32_to_bf16((float)t);
+    else y[i] = (float)t;
   }
   return ops_apply_chain(call);
 }
@@ -198,4 +222,19 @@ bool ops_case_epilogue(ir_case *c, uint32_t parts, kern_act act, bool late, int3
   if (act == KERN_ACT_leaky_relu || act == KERN_ACT_hard_sigmoid) ops_case_arg(c, ARG_FLOAT("act_a", 0.25));
   if (late) ops_case_arg(c, ARG_BOOL("act_late", true));
   return true;
+}
+
+static bool round_operand(ir_case *c, uint32_t i) {
+  base_tensor *t = &c->in[i];
+  uint16_t *to = base_new(c->arena, uint16_t, (size_t)base_tensor_numel(t) + 1);
+  if (!to) return false;
+  base_convert(TD_BF16, to, TD_F32, t->data, base_tensor_numel(t), false);
+  *t = base_tensor_of(to, TD_BF16, t->rank, t->dims);
+  return true;
+}
+
+bool ops_case_bf16(ir_case *c, uint32_t which, uint32_t parts) {
+  if (which & BF16_RESULT && !(parts & CHAIN)) ops_case_arg(c, ARG_DTYPE("result", TD_BF16));
+  if (which & BF16_X && !(parts & (FRONT | FRONT_ROWS)) && !round_operand(c, 0)) return false;
+  return !(which & BF16_RESIDUAL && parts & RESIDUAL) || round_operand(c, KERN_IN_RESIDUAL);
 }

@@ -8,6 +8,11 @@
 /* Operands KERN_IN_BIAS to KERN_IN_SHIFT fit out[0], which is inferred, as do those of the chain, if there is one; and
  * the activation exists. All are f32, but for a residual of another type. */
 td_status ops_infer_epilogue(ir_infer *ctx, td_dtype residual);
+/* out[0] of a product of f32, of these dims, and its epilogue. `pairs`: x and the residual may be bf16, and so may be
+ * the result, behind which no chain stands then. */
+td_status ops_infer_product(ir_infer *ctx, bool pairs, int32_t rank, const base_dim *dims);
+/* Has the row a kernel for the types of x, the residual and the result? */
+bool ops_takes_types(const ir_kernel_query *query, const struct kern_row *row);
 /* Of a product x [..., k] -> [..., n], sizes as far as they are known. */
 double ops_flops_linear(const ir_info *const *in, const ir_info *out, const base_attrs *attrs);
 /* out[0] of a product of f32 whose rank is not known, which no chain follows. */
@@ -43,4 +48,7 @@ bool ops_case_chain(ir_case *c, int32_t rank, const int64_t *dims);
 /* The same in front of operand 0: relu(x * a) + b, or (`reduces`) max(x - the mean of its row, a) + b. */
 bool ops_case_front(ir_case *c, bool reduces);
 bool ops_case_epilogue(ir_case *c, uint32_t parts, kern_act act, bool late, int32_t rank, const int64_t *dims);
+/* Of a product of pairs, where its parts allow that: x, the residual, the result become bf16. */
+enum { BF16_X = 1, BF16_RESIDUAL = 2, BF16_RESULT = 4 };
+bool ops_case_bf16(ir_case *c, uint32_t which, uint32_t parts);
 #endif

@@ -1,8 +1,8 @@
 /* channels_last_conv.c -- td::conv and td::conv_transpose: convolutions of images that stand channels last, f32, with
  * an epilogue. Passes make them of aten::convolution. Operands and attributes: kernels/conv.h; weights: [channels,
  * channels in / groups, kernel...] (transposed [channels in, channels / groups, kernel...]), or packed
- * (kernels/pack_conv.h), of td::conv also as pairs of bf16, one group and no channels_first: then the image is rounded
- * to bf16, too. */
+ * (kernels/pack_conv.h), of td::conv also as pairs of bf16, of one group: then the image is rounded to bf16, too, and
+ * it (with channels last), the residual and the result may be bf16. */
 #include "kernels/kernels.h"
 #include "kernels/pack.h"
 #include "kernels/pack_conv.h"
@@ -68,15 +68,21 @@ td_status ops_conv_dims(ir_infer *ctx, const int64_t *more, base_dim *dims) {
 static td_status infer_as(ir_infer *ctx, const int64_t *more, td_dtype w) {
   const ir_type *x = &ir_in(ctx, 0)->type;
   base_dim dims[BASE_MAX_RANK];
-  if (x->dtype != TD_F32 || ir_in(ctx, 1)->type.dtype != w)
+  const bool pairs = w == TD_BF16;
+  if ((x->dtype != TD_F32 && !(pairs && x->dtype == TD_BF16)) || ir_in(ctx, 1)->type.dtype != w)
     return ir_infer_fail(ctx, "the image and the weights must be f32");
   if (x->rank == IR_UNRANKED) return ops_out_unranked_sums(ctx);
   TRY(ops_conv_dims(ctx, more, dims));
-  TRY(ir_out(ctx, 0, TD_F32, x->rank, dims));
-  return ops_infer_epilogue(ctx, TD_F32);
+  return ops_infer_product(ctx, pairs, x->rank, dims);
 }
 
 td_status ops_infer_conv(ir_infer *ctx, const int64_t *more) { return infer_as(ctx, more, TD_F32); }
+
+/* The window along the last axis, without sizes of x. */
+static kern_conv_axis last_axis(const base_attrs *a, int32_t rank) {
+  return (kern_conv_axis){.kernel = base_attr_int_at(a, KERN_CONV_KERNEL, rank - 3, 1),
+                          .dilation = base_attr_int_at(a, KERN_CONV_DILATION, rank - 3, 1)};
+}
 
 /* The weights fit x, as far as sizes are known. */
 static td_status check_weights(ir_infer *ctx, bool transposed) {
@@ -90,8 +96,13 @@ static td_status check_weights(ir_infer *ctx, bool transposed) {
     for (int32_t i = 0; i < x->rank - 2; i++)
       if (!base_mul_i64(taps, base_attr_int_at(a, KERN_CONV_KERNEL, i, 1), &taps))
         return ir_infer_fail(ctx, "a huge kernel");
-    const kern_conv c = {
-        .groups = groups, .group_in = in / groups, .group_out = channels / groups, .taps = taps, .panel = panel};
+    const kern_conv c = {.axis = {[KERN_CONV_AXES - 1] = last_axis(a, x->rank)},
+                         .groups = groups,
+                         .group_in = in / groups,
+                         .group_out = channels / groups,
+                         .taps = taps,
+                         .panel = panel,
+                         .channels_first = base_attr_int(a, KERN_CONV_CHANNELS_FIRST)};
     const bool known = w->rank == 1 && base_dim_known(in) && base_dim_known(w->dims[0]);
     const bool fits = known ? kern_conv_stored(transposed, &c, w->dtype, w->dims[0]) >= 0 : w->rank == 1;
     return fits ? TD_OK : ir_infer_fail(ctx, "the packed weights do not fit the image");
@@ -108,8 +119,9 @@ static td_status infer_conv(ir_infer *ctx) {
   if (base_attr_int(ctx->attrs, KERN_CONV_CHANNELS_FIRST) && kern_chain_in_front(ctx->attrs))
     return ir_infer_fail(ctx, "a chain in front of an image with channels first");
   const base_attrs *a = ctx->attrs;
-  const bool may = base_attr_int(a, KERN_CONV_PANEL) > 0 && base_attr_int(a, KERN_CONV_GROUPS) == 1 &&
-                   !base_attr_int(a, KERN_CONV_CHANNELS_FIRST);
+  const bool may = base_attr_int(a, KERN_CONV_PANEL) > 0 && base_attr_int(a, KERN_CONV_GROUPS) == 1;
+  if (base_attr_int(a, KERN_CONV_CHANNELS_FIRST) && ir_in(ctx, 0)->type.dtype == TD_BF16)
+    return ir_infer_fail(ctx, "an image of bf16 with channels first");
   TRY(infer_as(ctx, NULL, may && ir_in(ctx, 1)->type.dtype == TD_BF16 ? TD_BF16 : TD_F32));
   return check_weights(ctx, false);
 }
@@ -138,11 +150,15 @@ static base_tensor channels_to_front(const base_tensor *t) {
 }
 
 static const base_f32 *image_of(const base_call *call, const kern_conv *c) {
-  if (c->channels_first) return ops_dense_f32(call, 0);
-  base_tensor image = channels_to_front(base_in(call, 0));
+  const bool rounds = base_in(call, 1)->dtype == TD_BF16;
+  if (c->channels_first && !rounds) return ops_dense_f32(call, 0);
+  base_tensor image = *base_in(call, 0);
+  if (image.dtype != TD_F32)
+    image = base_tensor_of((void *)(uintptr_t)ops_dense_f32(call, 0), TD_F32, image.rank, image.dims);
+  if (!image.data) return NULL;
+  if (!c->channels_first) image = channels_to_front(&image);
   float *x = base_call_scratch(call, (size_t)base_tensor_numel(&image), sizeof *x);
   if (x) base_tensor_pack(x, &image);
-  const bool rounds = base_in(call, 1)->dtype == TD_BF16;
   for (int64_t i = 0; x && rounds && i < base_tensor_numel(&image); i++)
     x[i] = base_bf16_to_f32(base_f32_to_bf16(x[i]));
   return x;
@@ -166,16 +182,19 @@ td_status ops_run_conv(const base_call *call, const kern_conv *c, bool transpose
                                          .begin = a->begin};
   }
   const base_tensor *out = base_out(call, 0);
-  base_tensor front = channels_to_front(out);
-  size_t count = (size_t)base_tensor_numel(out);
+  const size_t count = (size_t)base_tensor_numel(out);
+  base_tensor wide = *out;
+  if (out->dtype != TD_F32)
+    wide = base_tensor_of(base_call_scratch(call, count, sizeof(float)), TD_F32, out->rank, out->dims);
+  base_tensor front = channels_to_front(&wide);
   const base_f32 *x = image_of(call, c);
   float *y = base_call_scratch(call, count, sizeof *y);
-  if (!x || !y) return base_no_memory(call->err, "scratch");
+  if (!x || !y || !wide.data) return base_no_memory(call->err, "scratch");
   memset(y, 0, count * sizeof *y);
   TRY(ops_convolve_f32(call, &plain, x, w, y));
   base_tensor sums = base_tensor_of(y, TD_F32, front.rank, front.dims);
   base_tensor_copy(&front, &sums);
-  return ops_apply_epilogue(call, out->data);
+  return ops_apply_epilogue(call, wide.data);
 }
 
 static void unpack_shared(const kern_conv *c, int64_t shared, const base_f32 *from, float *to) {
@@ -186,8 +205,26 @@ static void unpack_shared(const kern_conv *c, int64_t shared, const base_f32 *fr
           to[((first * c->group_out + m) * c->group_in + k) * c->taps + tap] = from[m];
 }
 
+/* Panels of pairs of rows of taps as panels of rows. */
+static void part_rows(const kern_conv *c, const base_f32 *from, float *to) {
+  const int64_t in = c->group_in, across = c->axis[KERN_CONV_AXES - 1].kernel, channels = c->stored / across;
+  const int64_t parts = (c->group_out + c->panel - 1) / c->panel * (c->taps / across);
+  for (int64_t i = 0; i < parts; i++)
+    for (int64_t x = 0; x < across; x++)
+      for (int64_t k = 0; k < in; k++)
+        for (int64_t m = 0; m < c->panel; m++) {
+          const int64_t number = x * channels + k;
+          to[((i * across + x) * in + k) * c->panel + m] =
+              from[((i * c->stored + number) / 2 * c->panel + m) * 2 + number % 2];
+        }
+}
+
 /* Panels of pairs as panels of rows. */
 static void part_pairs(const kern_conv *c, const base_f32 *from, float *to) {
+  if (c->channels_first) {
+    part_rows(c, from, to);
+    return;
+  }
   const int64_t parts = (c->group_out + c->panel - 1) / c->panel * c->taps, in = c->group_in;
   for (int64_t i = 0; i < parts; i++)
     for (int64_t k = 0; k < in; k++)
@@ -220,7 +257,8 @@ static td_status reference(const base_call *call, bool transposed) {
   const base_f32 *w = ops_dense_f32(call, 1);
   if (!w) return base_no_memory(call->err, "scratch");
   if (base_in(call, 1)->dtype == TD_BF16) {
-    float *rows = base_call_scratch(call, (size_t)base_tensor_numel(base_in(call, 1)), sizeof *rows);
+    const size_t panels = (size_t)((c.group_out + c.panel - 1) / c.panel * c.panel);
+    float *rows = base_call_scratch(call, panels * (size_t)c.group_in, (size_t)c.taps * sizeof *rows);
     if (!rows) return base_no_memory(call->err, "scratch");
     part_pairs(&c, w, rows);
     w = rows;
@@ -244,9 +282,12 @@ static td_status conv_transpose_reference(const base_call *call) { return refere
 /* Are pairs of bf16 stored as the row takes them? */
 static bool takes_stored(const ir_kernel_query *query, const kern_row *row) {
   const ir_type *x = &query->in[0]->type, *w = &query->in[1]->type;
-  if (!base_dim_known(x->dims[x->rank - 1]) || !base_dim_known(w->dims[0])) return false;
+  const bool first = base_attr_int(query->attrs, KERN_CONV_CHANNELS_FIRST);
+  const base_dim channels = x->dims[first ? 1 : x->rank - 1];
+  if (!base_dim_known(channels) || !base_dim_known(w->dims[0])) return false;
+  if (first) return kern_takes_bf16(row);
   kern_conv c = {.groups = 1,
-                 .group_in = x->dims[x->rank - 1],
+                 .group_in = channels,
                  .group_out = base_attr_int(query->attrs, KERN_CONV_CHANNELS),
                  .taps = 1,
                  .panel = row->lanes};
@@ -260,7 +301,7 @@ static const kern_row *kernel_of(const ir_kernel_query *query, kern_family famil
   const kern_row *row = kern_select(family, w->dtype, query->isa);
   int64_t panel = base_attr_int(query->attrs, KERN_CONV_PANEL);
   if (!row || (panel && panel != row->lanes)) return NULL;
-  return w->dtype != TD_BF16 || takes_stored(query, row) ? row : NULL;
+  return w->dtype != TD_BF16 || (takes_stored(query, row) && ops_takes_types(query, row)) ? row : NULL;
 }
 
 static const kern_row *kernel_of_conv(const ir_kernel_query *query) { return kernel_of(query, KERN_CONV); }
@@ -300,6 +341,7 @@ typedef struct conv_case {
   uint32_t parts; /* of the epilogue: BIAS, ... */
   kern_act act;
   bool late, pairs, tiles; /* weights: pairs of bf16, for tiles */
+  uint32_t bf16;           /* of these: BF16_X, ... */
   int64_t more[3];         /* output padding */
 } conv_case;
 
@@ -316,11 +358,24 @@ static void case_out_dims(const conv_case *s, bool transposed, int64_t *dims) {
   }
 }
 
+/* Operand 1 as pairs of rows of taps. */
+static bool case_rows(ir_case *c, const conv_case *s, int64_t taps) {
+  base_tensor *w = &c->in[1];
+  const int64_t across = s->kernel[s->spatial - 1], wide = (s->out_channels + s->panel - 1) / s->panel * s->panel;
+  const int64_t count = wide * taps * kern_row_channels(s->channels, across);
+  uint16_t *pairs = base_new(c->arena, uint16_t, (size_t)count + 1);
+  if (!pairs) return false;
+  kern_pack_rows(w, NULL, s->panel, pairs);
+  *w = base_tensor_of(pairs, TD_BF16, 1, &count);
+  return true;
+}
+
 static bool case_weights(ir_case *c, const conv_case *s, bool transposed, int64_t taps, uint32_t seed) {
   int64_t rows = transposed ? s->channels : s->out_channels, columns = transposed ? s->out_channels : s->channels;
   int64_t plain[5] = {rows, columns / s->groups, s->kernel[0], s->kernel[1], s->kernel[2]}, count;
   if (!ops_case_in(c, TD_F32, (int32_t)s->spatial + 2, plain, OPS_NORMAL, seed)) return false;
   if (!s->panel) return true;
+  if (s->pairs && s->channels_first) return case_rows(c, s, taps);
   if (!kern_conv_packed_size(transposed, s->groups, s->out_channels / s->groups, taps, s->channels / s->groups,
                              s->panel, &count))
     return false;
@@ -361,7 +416,7 @@ static bool make_case(ir_case *c, const conv_case *s, bool transposed, uint32_t 
   ops_case_arg(c, ARG_INT("panel", s->panel));
   ops_case_arg(c, ARG_BOOL("channels_first", s->channels_first));
   if (transposed) ops_case_arg(c, ARG_INTS("output_padding", s->more, n));
-  return ops_case_epilogue(c, s->parts, s->act, s->late, (int32_t)n + 2, y);
+  return ops_case_epilogue(c, s->parts, s->act, s->late, (int32_t)n + 2, y) && ops_case_bf16(c, s->bf16, s->parts);
 }
 
 #define PAD_1 .padding = {1, 1, 1, 1}
@@ -493,15 +548,25 @@ static const conv_case transposed_cases[] = {
     {2, 1, 0, 4, 1, .in = {3, 3}, .kernel = {2, 2}, .parts = BIAS},
 };
 
+/* Can its weights be pairs of rows of taps? */
+static bool has_rows(const conv_case *s) {
+  const int64_t last = s->spatial - 1;
+  return (!s->stride[0] || s->dilation[last] == 1) && kern_row_channels(s->channels, s->kernel[last]) > 0;
+}
+
 /* Each with weights as the model has them, then packed for every level's panels. */
 static bool nth_case(ir_case *c, const conv_case *table, uint32_t count, bool transposed, uint32_t number) {
-  static const int64_t panels[] = {0, 1, 4, 8, 16, 16, 4, 16}; /* the last three of pairs, the last one for tiles */
+  static const int64_t panels[] = {0, 1, 4, 8, 16, 16, 4, 16, 16, 16}; /* the last five of pairs, three for tiles */
+  static const uint32_t bf16[] = {[8] = BF16_X | BF16_RESIDUAL | BF16_RESULT, [9] = BF16_RESULT};
   if (number >= count * (transposed ? 5 : OPS_COUNT(panels))) return false;
   conv_case *s = base_arena_copy(c->arena, &table[number % count], sizeof *s);
   if (!s) return false;
   s->panel = panels[number / count];
-  s->pairs = number / count > 4 && s->groups == 1 && !s->channels_first;
-  s->tiles = number / count == 7;
+  s->tiles = number / count >= 7 && s->groups == 1 && (!s->channels_first || has_rows(s));
+  s->pairs = s->tiles || (number / count > 4 && s->groups == 1 && !s->channels_first);
+  s->bf16 = s->tiles ? bf16[number / count] : 0;
+  if (s->channels_first) s->bf16 &= ~(uint32_t)BF16_X;
+  if (s->bf16) s->parts &= ~(uint32_t)(FRONT | FRONT_ROWS); /* whose last bit may decide how x is rounded */
   return make_case(c, s, transposed, 3 * number + 1);
 }
 

@@ -1,7 +1,8 @@
 /* linear.c -- td::linear(x [..., k], w, bias?, residual?, scale?, shift?) -> [..., n]: a matrix product with constant
  * weights, and an epilogue. w is a matrix, or (panel > 0) panels as kernels/pack.h lays them out, which may be bf16 or
- * f16: they are widened as they are read. `pairs`: they are pairs of bf16, and x is rounded to bf16, too. `strassen`:
- * the kernel may take fewer multiplications than the definition has, where the sizes of a sample make that pay. */
+ * f16: they are widened as they are read. `pairs`: they are pairs of bf16, and x is rounded to bf16, too; x, the
+ * residual and the result may be bf16 then. `strassen`: the kernel may take fewer multiplications than the definition
+ * has, where the sizes of a sample make that pay. */
 #include "kernels/kernels.h"
 #include "kernels/pack.h"
 #include "ops/common/epilogue_priv.h"
@@ -39,17 +40,18 @@ static td_status infer(ir_infer *ctx) {
   int64_t n = base_attr_int(ctx->attrs, KERN_LINEAR_COLUMNS), panel = base_attr_int(ctx->attrs, KERN_LINEAR_PANEL);
   if (n < 0 || panel < 0 || panel > KERN_MAX_PANEL) return ir_infer_fail(ctx, "n or panel is out of range");
   const td_dtype w = ir_in(ctx, 1)->type.dtype;
-  if (x->dtype != TD_F32 || (w != TD_F32 && (panel == 0 || (w != TD_BF16 && w != TD_F16))))
+  const bool pairs = base_attr_int(ctx->attrs, KERN_LINEAR_PAIRS);
+  if ((x->dtype != TD_F32 && !(pairs && x->dtype == TD_BF16)) ||
+      (w != TD_F32 && (panel == 0 || (w != TD_BF16 && w != TD_F16))))
     return ir_infer_fail(ctx, "operands must be f32, packed weights that or of 16 bits");
-  if (base_attr_int(ctx->attrs, KERN_LINEAR_PAIRS) && w != TD_BF16) return ir_infer_fail(ctx, "pairs must be bf16");
+  if (pairs && w != TD_BF16) return ir_infer_fail(ctx, "pairs must be bf16");
   if (x->rank == IR_UNRANKED) return ops_out_unranked_sums(ctx);
   if (x->rank == 0) return ir_infer_fail(ctx, "x needs a last dimension");
   base_dim dims[BASE_MAX_RANK];
   memcpy(dims, x->dims, sizeof dims);
   TRY(infer_weights(ctx, dims[x->rank - 1], n, panel));
   dims[x->rank - 1] = n;
-  TRY(ir_out(ctx, 0, TD_F32, x->rank, dims));
-  return ops_infer_epilogue(ctx, TD_F32);
+  return ops_infer_product(ctx, pairs, x->rank, dims);
 }
 
 typedef struct weights_form {
@@ -98,7 +100,8 @@ static td_status reference(const base_call *call) {
   if (count == 0) return TD_OK;
   const weights_form form = form_of(call, k, n);
   const base_f32 *dense_x = rounded_x(call, form.together > 1), *dense_w = panel ? ops_dense_f32(call, 1) : w->data;
-  if (!dense_x || !dense_w) return base_no_memory(call->err, "scratch");
+  float *sums = out->dtype == TD_F32 ? out->data : base_call_scratch(call, (size_t)count, sizeof *sums);
+  if (!dense_x || !dense_w || !sums) return base_no_memory(call->err, "scratch");
   gemm_f32 g = {.m = m,
                 .n = n,
                 .k = k,
@@ -110,14 +113,14 @@ static td_status reference(const base_call *call) {
                 .b_column = panel ? 0 : w->strides[!trans],
                 .pack = panel ? unpack : NULL,
                 .user = &form,
-                .c = out->data,
+                .c = sums,
                 .c_row = n};
   if (panel) g.block = base_call_scratch(call, GEMM_BLOCK, sizeof *g.block);
   bool ready = panel ? g.block != NULL : ops_gemm_matrix_f32(call, &g);
   if (!ready) return base_no_memory(call->err, "scratch");
-  memset(out->data, 0, (size_t)count * sizeof(float));
+  memset(sums, 0, (size_t)count * sizeof *sums);
   ops_gemm_f32(&g);
-  return ops_apply_epilogue(call, out->data);
+  return ops_apply_epilogue(call, sums);
 }
 
 /* Are pairs of this query stored as the row takes them? */
@@ -134,7 +137,7 @@ static const kern_row *kernel(const ir_kernel_query *query) {
   const kern_row *row = kern_select(KERN_LINEAR, pairs ? TD_BF16 : TD_F32, query->isa);
   int64_t panel = base_attr_int(query->attrs, KERN_LINEAR_PANEL);
   if (!row || (panel && panel != row->lanes)) return NULL;
-  if (pairs) return takes_stored(query, row) ? row : NULL;
+  if (pairs) return takes_stored(query, row) && ops_takes_types(query, row) ? row : NULL;
   return query->in[1]->type.dtype == TD_F32 || kern_takes_halves(row) ? row : NULL;
 }
 
@@ -163,8 +166,9 @@ static const int64_t panels[] = {0, 0, 16, 8, 4, 1}; /* the first with trans_w *
 static const shape halved[] = {{64, 192, 192}, {65, 224, 256}, {403, 192, 224}, {64, 192, 208}, {63, 192, 192}};
 enum { VARIANTS_OF_PARTS = 10 };
 enum { PLAIN_CASES = OPS_COUNT(shapes) * OPS_COUNT(panels), HALVED_CASES = OPS_COUNT(halved) * 4 };
-enum { FRONT_CASES = 4 * 3 * 2 };            /* shapes, panels, chains */
-enum { HALF_CASES = OPS_COUNT(shapes) * 9 }; /* types, panels, pairs, pairs for tiles */
+enum { FRONT_CASES = 4 * 3 * 2 }; /* shapes, panels, chains */
+enum { HALF_KINDS = 13 };         /* types, panels, pairs, pairs for tiles, these with values of bf16 */
+enum { HALF_CASES = OPS_COUNT(shapes) * HALF_KINDS };
 
 /* x [2?, m, k] and w; out_dims gets the rank of x. */
 static bool case_product(ir_case *c, shape s, uint32_t layout, bool batched, bool strassen, int64_t *out_dims,
@@ -211,10 +215,12 @@ static bool case_epilogue(ir_case *c, uint32_t variant, int32_t rank, const int6
 
 /* Packed weights of 16 bits. */
 static bool case_halves(ir_case *c, uint32_t number, int64_t *dims, int32_t *rank) {
-  const uint32_t kind = number % 9;
-  const bool tiles = kind == 8, pairs = tiles || kind % 4 == 3;
+  static const uint32_t bf16[HALF_KINDS] = {
+      [9] = BF16_X, [10] = BF16_RESULT, [11] = BF16_X | BF16_RESULT, [12] = BF16_X | BF16_RESIDUAL | BF16_RESULT};
+  const uint32_t kind = number % HALF_KINDS;
+  const bool tiles = kind >= 8, pairs = tiles || kind % 4 == 3;
   const td_dtype dtype = tiles || kind % 2 ? TD_BF16 : TD_F16;
-  const shape s = shapes[number / 9];
+  const shape s = shapes[number / HALF_KINDS];
   const uint32_t width = !tiles && kind > 3 ? 3 : 2;
   if (!case_product(c, s, width, number % 3 == 0, false, dims, rank)) return false;
   base_tensor *w = &c->in[1];
@@ -227,7 +233,9 @@ static bool case_halves(ir_case *c, uint32_t number, int64_t *dims, int32_t *ran
   else base_convert(dtype, to, TD_F32, w->data, count, false);
   if (pairs) ops_case_arg(c, ARG_BOOL("pairs", true));
   *w = base_tensor_of(to, dtype, 1, &count);
-  return ops_case_epilogue(c, number % 3 ? BIAS : 0, number % 5 ? KERN_ACT_none : KERN_ACT_relu, false, *rank, dims);
+  const uint32_t parts = (number % 3 ? BIAS : 0) | (bf16[kind] & BF16_RESIDUAL ? RESIDUAL : 0);
+  const kern_act act = number % 5 == 0 ? KERN_ACT_relu : bf16[kind] && number % 5 == 1 ? KERN_ACT_gelu : KERN_ACT_none;
+  return ops_case_epilogue(c, parts, act, bf16[kind] && number % 2, *rank, dims) && ops_case_bf16(c, bf16[kind], parts);
 }
 
 /* Whose rows come in several chunks, their columns too. */

@@ -1,0 +1,75 @@
+/* Values that only products of bf16 read. */
+#include "passes/change.h"
+
+#define INPUTS                         \
+  "input %0 \"x\": f32[n, 7, 7, 32]\n" \
+  "input %1 \"w\": bf16[1024]\n"       \
+  "input %2 \"wide\": bf16[9216]\n"    \
+  "input %3 \"matrix\": bf16[1024]\n"
+#define CONV "channels = 32, panel = 16"
+#define REST                                                                                                  \
+  "groups = 1, channels = 32, panel = 16, channels_first = false, act = \"none\", act_a = 0, act_b = 0, act_" \
+  "late = false"
+
+static void a_value_is_stored_as_its_readers_take_it(void **state) {
+  (void)state;
+  expect_change_at(
+      level_of("avx512_amx"), "bf16_between",
+      INPUTS "%5 = td::conv(%0, %1) {kernel = [1, 1], " CONV
+             "}\n"
+             "%6 = td::conv(%5, %2) {kernel = [3, 3], padding = [1, 1, 1, 1], " CONV
+             "}\n"
+             "%7 = td::linear(%6, %3) {n = 32, panel = 16, pairs = true}\n"
+             "output \"y\" %7\n",
+      INPUTS
+      "%4 = td::conv(%0, %1) {kernel = [1, 1], stride = [], padding = [], dilation = [], " REST
+      ", result = bf16, in_front = false}: bf16[n, 7, 7, 32]\n"
+      "%5 = td::conv(%4, %2) {kernel = [3, 3], stride = [], padding = [1, 1, 1, 1], dilation = [], " REST
+      ", result = bf16, in_front = false}: bf16[n, 7, 7, 32]\n"
+      "%6 = td::linear(%5, %3) {trans_w = false, n = 32, panel = 16, strassen = false, pairs = true, act = \"none\", "
+      "act_a = 0, act_b = 0, act_late = false, in_front = false}: f32[n, 7, 7, 32]\n"
+      "output \"y\" %6\n",
+      2);
+}
+
+/* How many values of the graph become bf16. */
+static void expect_changes(const char *level, const char *text, uint32_t expected) {
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  ir_graph *graph = parse_graph(arena, text, &base_libc_allocator);
+  td_error err;
+  uint32_t changes = 0;
+  const passes_setting setting = {.isa = level_of(level)};
+  if (find_pass("bf16_between")->run(graph, &setting, &changes, &err) != TD_OK || ir_verify(graph, &err) != TD_OK)
+    fail_msg("%s", err.text);
+  assert_int_equal(changes, expected);
+  ir_graph_free(graph);
+  base_arena_free(arena);
+}
+
+#define FIRST INPUTS "%5 = td::conv(%0, %1) {kernel = [1, 1], " CONV "}\n"
+#define SECOND "%6 = td::conv(%5, %1) {kernel = [1, 1], " CONV "}\n"
+#define LAST "output \"y\" %7\n"
+
+static void residuals_are_read_so_too(void **state) {
+  (void)state;
+  static const char sum[] = FIRST SECOND "%7 = td::conv(%6, %1, -, %5) {kernel = [1, 1], " CONV "}\n" LAST;
+  expect_changes("avx512_amx", sum, 2);
+  expect_changes("avx512_bf16", sum, 0);
+  expect_changes("avx2", sum, 0);
+}
+
+static void others_stay(void **state) {
+  (void)state;
+  /* an output; another reader; a bias; a matrix that is none of pairs; a chain in front, and one behind */
+  expect_changes("avx512_amx", FIRST "%7 = td::conv(%5, %1) {kernel = [1, 1], " CONV "}\noutput \"z\" %5\n" LAST, 0);
+  expect_changes("avx512_amx",
+                 FIRST "%7 = td::conv(%5, %1) {kernel = [1, 1], " CONV "}\n%8 = aten::relu(%5)\noutput \"z\" %8\n" LAST,
+                 0);
+  expect_changes("avx512_amx", FIRST "%7 = td::linear(%5, %3) {n = 32, panel = 16}\n" LAST, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(a_value_is_stored_as_its_readers_take_it),
+                                     cmocka_unit_test(residuals_are_read_so_too), cmocka_unit_test(others_stay)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -87,7 +87,8 @@ def load(source: Union[str, PathLike[str], bytes, bytearray, memoryview, Any], e
          cc: Optional[str] = ..., trusted: bool = ..., debug_dir: Union[str, PathLike[str], None] = ..., verbose: bool = ...,
          inject: Optional[str] = ..., precision: Optional[str] = ..., tiered: bool = ..., strict: bool = ...,
          cc_limit_ms: int = ..., alone: Optional[str] = ..., tuning: Optional[str] = ..., disabled_kernels: Optional[str] = ...,
-         taps: Optional[str] = ..., tapped_inputs: bool = ..., float64: bool = ..., edited: Optional[str] = ...) -> Model: ...
+         taps: Optional[str] = ..., tapped_inputs: bool = ..., float64: bool = ..., edited: Optional[str] = ...,
+         node_copies: Optional[str] = ...) -> Model: ...
 def compile(source: Any, path: Union[str, PathLike[str]], example_inputs: Any = ..., *, isa: Union[str, Sequence[str], None] = ...,
             **options: Any) -> None: ...
 def quantize(model: Union[str, PathLike[str]], data: Any, output: Union[str, PathLike[str]], *, mode: str = ..., observer: str = ...,

@@ -70,7 +70,7 @@ run_ctest() { # PRESET [CTEST ARGUMENT...]
   folder=$(build_folder "$1")
   shift
   # tests that wait for nothing share the cores; the count is of cases, not of programs
-  ctest --test-dir "$folder" --verbose -j2 --timeout 300 "$@" >"$folder/ctest.log" 2>&1
+  ctest --test-dir "$folder" --verbose -j2 --timeout 600 "$@" >"$folder/ctest.log" 2>&1
   ctest_status=$?
   cat "$folder/ctest.log"
   awk -f tools/count_tests.awk "$folder/ctest.log"

@@ -22,8 +22,8 @@ static double reflect(double x, double least, double most) {
   const double range = most - least, beyond = x < least ? least - x : x > most ? x - most : -1;
   if (beyond < 0) return x;
   if (range <= 0) return least;
-  const double transposes = floor(beyond / range), rest = beyond - transposes * range;
-  const bool from_least = (x < least) == (fmod(transposes, 2) == 0);
+  const double flips = floor(beyond / range), rest = beyond - flips * range;
+  const bool from_least = (x < least) == (fmod(flips, 2) == 0);
   return from_least ? least + rest : most - rest;
 }
 

@@ -3,6 +3,14 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+bool core_run_enter(pid_t process, bool *busy, const char *forked, const char *running) {
+  const char *wrong = process != getpid() ? forked : *busy ? running : NULL;
+  if (wrong) return core_refuse(NULL, "%s", wrong) != NULL;
+  *busy = true;
+  return true;
+}
 
 bool core_run_begin(core_run *r) {
   r->input_count = td_model_input_count(r->model);

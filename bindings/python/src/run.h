@@ -4,6 +4,8 @@
 #define BINDINGS_PYTHON_RUN_H
 #include "core.h"
 
+#include <sys/types.h>
+
 #include <treadle/async.h>
 
 typedef struct core_run_input {
@@ -35,6 +37,9 @@ typedef struct core_run {
   td_error err;
 } core_run;
 
+/* What has threads and runs one call at a time becomes busy. False: an exception with one of the texts is set;
+ * `process` made it, and a child of fork has no such threads. */
+bool core_run_enter(pid_t process, bool *busy, const char *forked, const char *running);
 /* Room for the inputs, none of them given, and outputs of `r`, whose session, model and exchange are set. False: an
  * exception is set. core_run_end is due in any case. */
 bool core_run_begin(core_run *r);

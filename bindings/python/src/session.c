@@ -131,15 +131,10 @@ static void session_dealloc(PyObject *self) {
 }
 
 static bool enter(session_object *self) {
-  if (self->process != getpid())
-    return core_refuse(NULL, "this session was made before fork(), in another process; make one in this process") !=
-           NULL;
-  if (self->busy)
-    return core_refuse(NULL,
-                       "this session is running in another thread; make one session for each thread, or call the "
-                       "model, which does so itself") != NULL;
-  self->busy = true;
-  return true;
+  return core_run_enter(self->process, &self->busy,
+                        "this session was made before fork(), in another process; make one in this process",
+                        "this session is running in another thread; make one session for each thread, or call the "
+                        "model, which does so itself");
 }
 
 /* ---- a run ---- */

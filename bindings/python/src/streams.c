@@ -52,12 +52,9 @@ static void streams_dealloc(PyObject *self) {
 }
 
 static bool enter(streams_object *self) {
-  if (self->process != getpid())
-    return core_refuse(NULL, "these streams were made before fork(), in another process; make some in this one") !=
-           NULL;
-  if (self->busy) return core_refuse(NULL, "these streams are running in another thread; call them in turn") != NULL;
-  self->busy = true;
-  return true;
+  return core_run_enter(self->process, &self->busy,
+                        "these streams were made before fork(), in another process; make some in this one",
+                        "these streams are running in another thread; call them in turn");
 }
 
 /* ---- a batch ---- */

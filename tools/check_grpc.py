@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 
@@ -137,6 +138,60 @@ def check_kserve(c):
     c.expect("at once", answers, {total + output})
 
 
+def check_streams(c):
+    """ModelStreamInfer: answers in the order of the requests; what is wrong with one is told instead of its answer."""
+    stream = lambda messages, **options: c.channel.stream_stream(KSERVE + "ModelStreamInfer")(iter(messages), timeout=20, **options)
+    request = lambda i, more=b"": put(1, "add") + put(3, f"r{i}") + more + tensor("x", [i, 2, 3]) + tensor("y", [4, 5, 6])
+    final = put(4, put(1, "triton_final_response") + put(2, put(1, 1)))
+    answer = lambda i: put(2, put(1, "add") + put(2, "1") + put(3, f"r{i}") + put(5, put(1, "sum") + put(2, "FP32") + put(3, varint(3))) +
+                           put(6, floats([i + 4, 7, 9])) + final)
+
+    def ends(messages, **options):
+        """What is answered, and the status that the stream ends with."""
+        call, got = stream(messages, **options), []
+        try:
+            got.extend(call)
+        except grpc.RpcError as error:
+            return got, error.code().name
+        return got, "OK"
+
+    wrong = lambda message: lambda got: [one[:1] for one in got] == [b"\x0a"] and one_error(got[0]) == message
+    one_error = lambda got: (got[2:2 + got[1]].decode(), got[2 + got[1]:])
+    c.expect("no request", ends([]), ([], "OK"))
+    c.expect("many at once", ends(request(i) for i in range(2000)) == ([answer(i) for i in range(2000)], "OK"), True)
+    c.expect("many as gzip", ends((request(i) for i in range(50)), compression=grpc.Compression.Gzip), ([answer(i) for i in range(50)], "OK"))
+    got, status = ends([request(0), put(1, "other") + put(3, "b"), put(1, "add") + put(3, "c") + tensor("x", [1, 2, 3]), b"\x0a\xff", request(4)])
+    c.expect("errors end no stream", (status, len(got), got[0], got[-1]), ("OK", 5, answer(0), answer(4)))
+    c.expect("no model", got[1:2], wrong(("Model not found: other", put(2, put(3, "b")))))
+    c.expect("an input that is missing", one_error(got[2]), lambda said: "y" in said[0] and said[1] == put(2, put(3, "c")))
+    c.expect("a damaged request", one_error(got[3]), lambda said: "damaged" in said[0])
+    c.expect("one that is too large", ends([request(0), request(1), request(2) + bytes(70000), request(3)]), ([answer(0), answer(1)], "RESOURCE_EXHAUSTED"))
+    endless = put(1, "endless") + put(4, put(1, "timeout") + put(2, put(2, 100000))) + put(3, "e") + put(5, put(1, "x") + put(2, "FP32") + put(3, varint(1) + varint(2)) +
+                                                                                                   put(5, put(6, floats([0, 2]))))
+    got, status = ends([request(0), endless, request(2)])
+    c.expect("a request whose time is up", (status, got[0], one_error(got[1]), got[2]), ("OK", answer(0), ("the request's time is up", put(2, put(3, "e"))), answer(2)))
+
+    def slowly():
+        for i in range(3):
+            yield request(i)
+            time.sleep(1.3)  # in all longer than a transfer may take
+    c.expect("a stream that waits", ends(slowly()), ([answer(i) for i in range(3)], "OK"))
+    gone = stream([request(0), endless.replace(b"timeout", b"timeouT"), request(2)])
+    c.expect("before it goes", next(gone), answer(0))
+    gone.cancel()
+    c.expect("another one", ends([request(0)]), ([answer(0)], "OK"))
+    c.expect("what is held", held_at_last(c), lambda held: held < 20000)
+
+
+def held_at_last(c):
+    for _ in range(100):
+        held = c.held()
+        if held < 20000:
+            break
+        time.sleep(0.02)
+    return held
+
+
 def check_torchserve(c):
     told = lambda text: lambda got: isinstance(got, bytes) and text in got
     c.expect("ping", c.call(TORCH + "Ping"), told(b"Healthy"))
@@ -221,6 +276,12 @@ def check_listeners(port, c):
         channel.close()
 
 
+def wait_between(stop):
+    """A request, and then none until it is told to stop."""
+    yield put(1, "add") + tensor("x", [1, 2, 3]) + tensor("y", [4, 5, 6])
+    stop.wait(60)
+
+
 def check_watch(program, folder, c):
     """Health by a stream: what is, then each change, to the end of the server."""
     command = [program, "--port", "0", "--enable-model-api", "--model-store", ".", "--drain-delay", "1", "--drain", "30", "--transfer-timeout", "1", "add=net.tdir"]
@@ -228,6 +289,8 @@ def check_watch(program, folder, c):
         own = Checks(int(server.stdout.readline().rsplit(":", 1)[1]))
         watch = lambda name: own.channel.unary_stream("/grpc.health.v1.Health/Watch")(put(1, name), timeout=60)
         everything, model = watch(""), watch("net")
+        asked = own.channel.stream_stream(KSERVE + "ModelStreamInfer")(wait_between(stop := threading.Event()), timeout=60)
+        c.expect("before the end", next(asked)[:1], b"\x12")
         c.expect("health", next(everything), put(1, 1))
         c.expect("of no model", next(model), put(1, 3))
         time.sleep(2.5)  # longer than a transfer may take
@@ -241,39 +304,96 @@ def check_watch(program, folder, c):
         check_listeners(own.port, c)
         server.terminate()
         c.expect("health at the end", next(everything), put(1, 2))
-        for stream in (everything, model):
+        for stream in (everything, model, asked):
             try:
                 c.expect("more health", next(stream), None)
             except grpc.RpcError as error:
                 c.expect("behind it", error.code().name, "UNAVAILABLE")
+        stop.set()
         c.expect("nobody waits for listeners", server.wait(15), 0)
+
+
+def h2_frame(kind, flags, stream, payload=b""):
+    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+
+
+def h2_fields(**fields):
+    literal = lambda name, value: b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
+    named = {b":method": b"POST", b":scheme": b"http", b":authority": b"a", **{name.replace("_", "-").encode(): value for name, value in fields.items()}}
+    return b"".join(literal(name, value) for name, value in sorted(named.items(), key=lambda pair: not pair[0].startswith(b":")))
+
+
+class Frames:
+    """What a server says on a socket, frame by frame: (kind, stream, payload)."""
+
+    def __init__(self, client):
+        self.client, self.got = client, b""
+
+    def next(self, seconds):
+        """None: nothing comes in that time."""
+        self.client.settimeout(seconds)
+        with contextlib.suppress(TimeoutError):
+            while len(self.got) < 9 or len(self.got) < 9 + int.from_bytes(self.got[:3], "big"):
+                came = self.client.recv(1 << 16)
+                if not came:
+                    return None
+                self.got += came
+            length, kind, stream = int.from_bytes(self.got[:3], "big"), self.got[3], int.from_bytes(self.got[5:9], "big")
+            payload, self.got = self.got[9:9 + length], self.got[9 + length:]
+            return kind, stream, payload
+        return None
 
 
 def check_slow_stream(c):
     """A stream whose body comes byte by byte is reset; the connection lives on, and so do others."""
-    frame = lambda kind, flags, stream, payload=b"": struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
-    literal = lambda name, value: b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
-    fields = b"".join(literal(*pair) for pair in ((b":method", b"POST"), (b":scheme", b"http"), (b":authority", b"a"), (b":path", b"/v2/models/add/infer")))
     reset = None
     with socket.create_connection(("127.0.0.1", c.port), 20) as client:
-        client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0) + frame(1, 4, 1, fields))
-        client.settimeout(0.2)
-        got = b""
-        for _ in range(100):
-            client.sendall(frame(0, 0, 1, b"x"))
-            with contextlib.suppress(TimeoutError):
-                got += client.recv(65536)
-            while len(got) >= 9 and len(got) >= 9 + int.from_bytes(got[:3], "big"):
-                length, kind, stream = int.from_bytes(got[:3], "big"), got[3], int.from_bytes(got[5:9], "big")
-                if kind == 3 and stream == 1:
-                    reset = got[9:13]
-                got = got[9 + length:]
-            if reset:
+        client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + h2_frame(4, 0, 0) + h2_frame(1, 4, 1, h2_fields(**{":path": b"/v2/models/add/infer"})) +
+                       h2_frame(1, 4, 3, h2_fields(**{":path": KSERVE.encode() + b"ModelStreamInfer", "content_type": b"application/grpc"})))
+        frames, resets = Frames(client), {}
+        for byte in b"\0\0\0\x40\0" + bytes(100):
+            client.sendall(b"".join(h2_frame(0, 0, stream, bytes([byte])) for stream in (1, 3) if stream not in resets))
+            while (frame := frames.next(0.2)):
+                if frame[0] == 3:
+                    resets[frame[1]] = frame[2]
+                if len(resets) == 2:
+                    break
+            if len(resets) == 2:
                 break
-        c.expect("a slow stream", reset, struct.pack(">I", 8))  # CANCEL
-        client.sendall(frame(6, 0, 0, b"ping ping"[:8]))
-        client.settimeout(20)
-        c.expect("its connection", client.recv(65536)[-8:], b"ping pin")
+        c.expect("slow streams", resets, {1: struct.pack(">I", 8), 3: struct.pack(">I", 8)})  # CANCEL
+        client.sendall(h2_frame(6, 0, 0, b"ping ping"[:8]))
+        while (frame := frames.next(20)) and frame[0] != 6:
+            pass
+        c.expect("their connection", frame, (6, 0, b"ping pin"))
+
+
+def check_window(c):
+    """A client that reads no replies can send no more than its window, and some; then it has all replies."""
+    message = put(1, "add") + tensor("x", [1, 2, 3]) + tensor("y", [4, 5, 6]) + put(99, bytes(8000))
+    message = b"\0" + struct.pack(">I", len(message)) + message
+    windows, sent, replies, ended = {0: 65535, 1: 65535}, 0, b"", False
+    with socket.create_connection(("127.0.0.1", c.port), 20) as client:
+        client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + h2_frame(4, 0, 0, struct.pack(">HI", 4, 0)) +
+                       h2_frame(1, 4, 1, h2_fields(**{":path": KSERVE.encode() + b"ModelStreamInfer", "content_type": b"application/grpc"})))
+        frames = Frames(client)
+        while (frame := frames.next(0.3)) or min(windows.values()) >= len(message):
+            if frame and frame[0] == 4 and frame[2]:
+                client.sendall(h2_frame(4, 1, 0))  # its settings are known: a MiB for each stream
+                windows[1] += (1 << 20) - 65535
+            if frame and frame[0] == 8:
+                windows[frame[1]] += int.from_bytes(frame[2], "big")
+            while min(windows.values()) >= len(message) and sent < 8 << 20:
+                client.sendall(h2_frame(0, 0, 1, message))
+                windows = {stream: room - len(message) for stream, room in windows.items()}
+                sent += len(message)
+        c.expect("what was sent", sent, lambda count: 1 << 19 < count < 3 << 20)
+        c.expect("what is held", c.held(), lambda held: held < 3 << 20)
+        client.sendall(h2_frame(8, 0, 1, struct.pack(">I", 1 << 24)) + h2_frame(8, 0, 0, struct.pack(">I", 1 << 24)) + h2_frame(0, 1, 1))
+        while not ended and (frame := frames.next(20)):
+            replies += frame[2] if frame[0] == 0 else b""
+            ended = frame[0] == 1
+        length = 5 + int.from_bytes(replies[1:5], "big")
+        c.expect("its replies", (ended, replies), (True, replies[:length] * (sent // len(message))))
 
 
 def check_named(c):
@@ -380,10 +500,12 @@ def main():
         with serving(command, folder) as server:
             checks = Checks(int(server.stdout.readline().rsplit(":", 1)[1]))
             check_kserve(checks)
+            check_streams(checks)
             check_torchserve(checks)
             check_rest(checks)
             check_deadlines(checks)
             check_slow_stream(checks)
+            check_window(checks)
             check_named(checks)
             server.terminate()
             checks.expect("the end", server.wait(20), 0)

@@ -3,10 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "calls.h"
 #include "fmt/wire.h"
 #include "h2.h"
 
-enum { MOST_TEXT = 4096, MOST_INPUTS = 256, MOST_LISTENERS = 256 };
+enum { MOST_TEXT = 4096, MOST_LISTENERS = 256 };
 
 /* gRPC's statuses. */
 enum {
@@ -20,17 +21,17 @@ enum {
   FAILED_PRECONDITION = 9,
   UNIMPLEMENTED = 12,
   INTERNAL = 13,
-  UNAVAILABLE = 14,
   UNAUTHENTICATED = 16
 };
 
 static const struct {
   int32_t http;
   uint32_t grpc;
-} statuses[] = {{400, INVALID_ARGUMENT},    {401, UNAUTHENTICATED},   {403, PERMISSION_DENIED},  {404, NOT_FOUND},
-                {405, FAILED_PRECONDITION}, {409, ALREADY_EXISTS},    {413, RESOURCE_EXHAUSTED}, {415, UNIMPLEMENTED},
-                {429, RESOURCE_EXHAUSTED},  {499, CANCELLED},         {501, UNIMPLEMENTED},      {503, UNAVAILABLE},
-                {504, DEADLINE_EXCEEDED},   {507, RESOURCE_EXHAUSTED}};
+} statuses[] = {{400, INVALID_ARGUMENT},   {401, UNAUTHENTICATED},     {403, PERMISSION_DENIED},
+                {404, NOT_FOUND},          {405, FAILED_PRECONDITION}, {409, ALREADY_EXISTS},
+                {413, RESOURCE_EXHAUSTED}, {415, UNIMPLEMENTED},       {429, RESOURCE_EXHAUSTED},
+                {499, CANCELLED},          {501, UNIMPLEMENTED},       {503, SERVE_GRPC_UNAVAILABLE},
+                {504, DEADLINE_EXCEEDED},  {507, RESOURCE_EXHAUSTED}};
 
 uint32_t serve_grpc_status(const serve_job *job) {
   if (job->is_full || (job->is_over && job->status == 503)) return RESOURCE_EXHAUSTED;
@@ -190,199 +191,6 @@ static bool model_metadata(serve_job *job) {
 
 /* ---- KServe: inference ---- */
 
-/* Which field of InferTensorContents holds elements of a type, and how. */
-static const struct {
-  td_dtype dtype;
-  uint32_t field;
-  fmt_wire_type wire;
-} contents[] = {{TD_BOOL, 1, FMT_VARINT}, {TD_I8, 2, FMT_VARINT},   {TD_I16, 2, FMT_VARINT}, {TD_I32, 2, FMT_VARINT},
-                {TD_I64, 3, FMT_VARINT},  {TD_U8, 4, FMT_VARINT},   {TD_U16, 4, FMT_VARINT}, {TD_U32, 4, FMT_VARINT},
-                {TD_U64, 5, FMT_VARINT},  {TD_F32, 6, FMT_FIXED32}, {TD_F64, 7, FMT_FIXED64}};
-
-static bool store(const td_tensor *t, int64_t at, uint64_t bits) {
-  if (t->dtype == TD_F32) {
-    const uint32_t half = (uint32_t)bits;
-    memcpy((char *)t->data + 4 * at, &half, 4);
-  } else if (t->dtype == TD_F64 || t->dtype == TD_U64) {
-    memcpy((char *)t->data + 8 * at, &bits, 8);
-  } else {
-    const int64_t value = t->dtype == TD_I8 || t->dtype == TD_I16 || t->dtype == TD_I32 ? (int32_t)bits : (int64_t)bits;
-    base_store_i64(t->dtype, t->data, at, value);
-    return base_load_i64(t->dtype, t->data, at) == value;
-  }
-  return true;
-}
-
-static td_status read_contents(serve_job *job, fmt_wire w, const char *name, td_tensor *t, int64_t count,
-                               td_error *err) {
-  size_t bytes, row = 0;
-  int64_t at = 0;
-  while (row < sizeof contents / sizeof *contents && contents[row].dtype != t->dtype) row++;
-  if (row == sizeof contents / sizeof *contents) return bad(err, name, "is of a type that comes as raw contents alone");
-  if (!base_dtype_bytes(t->dtype, count, &bytes) || bytes > 8 * job->count)
-    return bad(err, name, "contents do not fit its shape");
-  t->data = base_arena_alloc_uncleared(job->arena, bytes + 1, 64);
-  if (!t->data) return base_no_memory(err, "an input");
-  while (fmt_wire_more(&w)) {
-    fmt_field f;
-    fmt_wire values;
-    TRY(fmt_wire_next(&w, &f, err));
-    if (f.number != contents[row].field) return bad(err, name, "contents are of another type than its datatype");
-    TRY(fmt_field_scalars(&f, contents[row].wire, "contents", &values, err));
-    while (fmt_wire_more(&values)) {
-      uint64_t bits;
-      TRY(fmt_wire_scalar(&values, contents[row].wire, &bits, err));
-      if (at == count || !store(t, at++, bits)) return bad(err, name, "contents do not fit its shape and datatype");
-    }
-  }
-  return at == count ? TD_OK : bad(err, name, "contents do not fit its shape and datatype");
-}
-
-static td_status read_dims(const fmt_field *f, td_tensor *t, td_error *err) {
-  fmt_wire values;
-  TRY(fmt_field_scalars(f, FMT_VARINT, "shape", &values, err));
-  while (fmt_wire_more(&values)) {
-    uint64_t size;
-    TRY(fmt_wire_scalar(&values, FMT_VARINT, &size, err));
-    if (t->rank == TD_MAX_RANK || size > INT64_MAX) return bad(err, NULL, "a shape is of other things than sizes");
-    t->dims[t->rank++] = (int64_t)size;
-  }
-  return TD_OK;
-}
-
-typedef struct given {
-  char name[256];
-  td_tensor t;
-  fmt_wire contents;
-  bool has_contents;
-} given;
-
-static td_status read_given(fmt_wire w, given *g, td_error *err) {
-  *g = (given){0};
-  while (fmt_wire_more(&w)) {
-    fmt_field f;
-    base_str text;
-    TRY(fmt_wire_next(&w, &f, err));
-    if (f.number == 1) {
-      TRY(fmt_field_str(&f, "a name", &text, err));
-      if (text.length >= sizeof g->name) return bad(err, NULL, "an input's name is too long");
-      memcpy(g->name, text.at, text.length);
-    } else if (f.number == 2) {
-      TRY(fmt_field_str(&f, "a datatype", &text, err));
-      g->t.dtype = serve_dtype(text);
-    } else if (f.number == 3) {
-      TRY(read_dims(&f, &g->t, err));
-    } else if (f.number == 5) {
-      TRY(fmt_field_message(&f, "contents", &g->contents, err));
-      g->has_contents = true;
-    }
-  }
-  return g->t.dtype == TD_INVALID ? bad(err, g->name, "has no datatype that is known") : TD_OK;
-}
-
-/* The next raw contents, a view of the message; false: there are no more. */
-static bool next_raw(fmt_wire *w, base_str *raw, td_error *err) {
-  while (fmt_wire_more(w)) {
-    fmt_field f;
-    if (fmt_wire_next(w, &f, err) != TD_OK) return false;
-    if (f.number == 7 && f.type == FMT_BYTES) return fmt_field_str(&f, "raw contents", raw, err) == TD_OK;
-  }
-  return false;
-}
-
-/* BYTES: elements of `raw`, or of typed contents (field 8) where that is NULL. */
-static td_status read_strings(serve_job *job, size_t index, given *g, const base_str *raw, int64_t count,
-                              td_error *err) {
-  td_string *items = NULL;
-  int64_t at = 0;
-  job->inputs[index] = (td_tensor){0};
-  if (raw) TRY(serve_split_strings(job->arena, g->name, *raw, count, &items, err));
-  else if ((uint64_t)count <= job->count) items = base_new(job->arena, td_string, (size_t)count + 1);
-  if (!items) return bad(err, g->name, "contents do not fit its shape");
-  while (!raw && fmt_wire_more(&g->contents)) {
-    fmt_field f;
-    TRY(fmt_wire_next(&g->contents, &f, err));
-    if (f.number != 8 || f.type != FMT_BYTES || at == count)
-      return bad(err, g->name, "contents do not fit its shape and datatype");
-    items[at++] = (td_string){(const char *)f.bytes.at, fmt_wire_left(&f.bytes)};
-  }
-  if (!raw && at != count) return bad(err, g->name, "contents do not fit its shape and datatype");
-  g->t.data = items;
-  return serve_give_strings(job, index, &g->t, NULL, err);
-}
-
-/* All inputs of a request have typed contents, or all have raw ones. */
-typedef enum form { NOT_KNOWN, TYPED, RAW } form;
-
-/* One input, of typed contents or of the next raw ones. */
-static td_status read_input(serve_job *job, fmt_wire message, fmt_wire *raws, form *seen, td_error *err) {
-  given g;
-  size_t index, bytes;
-  int64_t count;
-  base_str raw;
-  TRY(read_given(message, &g, err));
-  TRY(td_model_find_input(job->version->model, g.name, &index, err));
-  td_tensor *t = &job->inputs[index];
-  if (t->data) return bad(err, base_arena_text(job->arena, g.name), "is given twice");
-  *t = g.t;
-  if (!base_numel(t->rank, t->dims, &count) || !base_dtype_bytes(t->dtype, count, &bytes))
-    return base_fail(err, TD_BAD_ARGUMENT, g.name, -1, "has a shape too large");
-  const form own = g.has_contents && fmt_wire_more(&g.contents) ? TYPED : RAW;
-  if (*seen != NOT_KNOWN && *seen != own)
-    return base_fail(err, TD_BAD_ARGUMENT, g.name, -1, "contents and raw contents are mixed");
-  *seen = own;
-  if (g.t.dtype == TD_STRING) {
-    if (own == RAW && !next_raw(raws, &raw, err)) return base_fail(err, TD_BAD_ARGUMENT, g.name, -1, "has no contents");
-    return read_strings(job, index, &g, own == RAW ? &raw : NULL, count, err);
-  }
-  if (own == TYPED) {
-    return read_contents(job, g.contents, g.name, t, count, err);
-  }
-  if (!next_raw(raws, &raw, err)) return base_fail(err, TD_BAD_ARGUMENT, g.name, -1, "has no contents");
-  if (raw.length != bytes) return base_fail(err, TD_BAD_ARGUMENT, g.name, -1, "raw contents do not fit its shape");
-  t->data = (void *)(uintptr_t)raw.at; /* nobody writes to it; inputs may have any alignment */
-  for (size_t i = 0; t->dtype == TD_BOOL && i < bytes; i++)
-    if (((uint8_t *)t->data)[i] > 1) return base_fail(err, TD_BAD_ARGUMENT, g.name, -1, "a BOOL is 0 or 1");
-  return TD_OK;
-}
-
-/* The parameter `timeout`, in microseconds, as Triton's clients give it. */
-static td_status read_parameter(serve_job *job, fmt_wire entry, td_error *err) {
-  base_str key = {NULL, 0};
-  uint64_t limit = 0;
-  while (fmt_wire_more(&entry)) {
-    fmt_field f, inner;
-    fmt_wire value;
-    TRY(fmt_wire_next(&entry, &f, err));
-    if (f.number == 1) TRY(fmt_field_str(&f, "a parameter", &key, err));
-    if (f.number != 2) continue;
-    TRY(fmt_field_message(&f, "a parameter", &value, err));
-    while (fmt_wire_more(&value)) {
-      TRY(fmt_wire_next(&value, &inner, err));
-      if ((inner.number == 2 || inner.number == 5) && inner.type == FMT_VARINT) limit = inner.value; /* u/int64_param */
-    }
-  }
-  if (base_str_is(key, "timeout") && limit < SERVE_MOST_TIMEOUT_US) serve_limit(job, limit * 1000u);
-  return TD_OK;
-}
-
-static td_status read_request(serve_job *job, td_error *err) {
-  fmt_wire w = fmt_wire_of(job->body, job->count), raws = w;
-  base_str raw;
-  form seen = NOT_KNOWN;
-  while (fmt_wire_more(&w)) {
-    fmt_field f;
-    fmt_wire message;
-    TRY(fmt_wire_next(&w, &f, err));
-    if (f.number != 4 && f.number != 5) continue;
-    TRY(fmt_field_message(&f, "an input", &message, err));
-    if (f.number == 4) TRY(read_parameter(job, message, err));
-    if (f.number == 4) continue;
-    TRY(read_input(job, message, &raws, &seen, err));
-  }
-  return next_raw(&raws, &raw, err) ? bad(err, NULL, "there are more raw contents than inputs") : TD_OK;
-}
-
 static td_status put_output(serve_job *job, const td_tensor *outputs, size_t index, td_error *err) {
   td_value_info info = {.size = sizeof info};
   const td_tensor *t = &outputs[index];
@@ -461,7 +269,7 @@ static td_status write_reply(serve_job *job, const td_tensor *outputs, td_error 
   return TD_OK;
 }
 
-static const serve_protocol infer_protocol = {read_request, write_reply};
+static const serve_protocol infer_protocol = {serve_grpc_read, write_reply};
 
 /* The same for inference. */
 static bool find_turn(serve_job *job, const char **texts) {
@@ -473,6 +281,31 @@ static bool model_infer(serve_job *job) {
   td_error err = {.offset = -1};
   if (read_texts(job, texts, 2, &err) != TD_OK) return bad_message(job, &err);
   return !find_turn(job, texts) || serve_enter(job, &infer_protocol);
+}
+
+/* Triton's bidirectional stream: who asks knows by a parameter that no more replies to the request come. */
+static td_status write_streamed(serve_job *job, const td_tensor *outputs, td_error *err) {
+  static const char key[] = "triton_final_response";
+  base_text entry = {.allocator = &base_libc_allocator}, value = entry;
+  TRY(write_reply(job, outputs, err));
+  fmt_put_int(&value, 1, 1);
+  fmt_put_str(&entry, 1, key);
+  fmt_put_bytes(&entry, 2, value.at, value.length);
+  put_message(job, 4, &entry);
+  base_text_free(&value);
+  base_text_free(&entry);
+  return TD_OK;
+}
+
+static const serve_protocol stream_protocol = {serve_grpc_read, write_streamed};
+
+static bool model_stream_infer(serve_job *job) {
+  const char *texts[3] = {NULL, NULL, NULL};
+  td_error err = {.offset = -1};
+  job->shape = SERVE_STREAMED;
+  if (read_texts(job, texts, 3, &err) != TD_OK) return bad_message(job, &err);
+  job->order_name = texts[2];
+  return !find_turn(job, texts) || serve_enter(job, &stream_protocol);
 }
 
 /* ---- KServe: the repository ---- */
@@ -629,7 +462,8 @@ static bool predictions(serve_job *job) {
 
 /* ---- the table ---- */
 
-enum { OPEN = 1, API = 2 }; /* needs no token; needs --enable-model-api */
+/* Needs no token; needs --enable-model-api; takes and gives several messages. */
+enum { OPEN = 1, API = 2, TAKES = 4, GIVES = 8 };
 #define KSERVE "/inference.GRPCInferenceService/"
 #define TORCH_OIP "/org.pytorch.serve.grpc.openinference.GRPCInferenceService/"
 #define TORCH "/org.pytorch.serve.grpc.inference.InferenceAPIsService/"
@@ -641,6 +475,7 @@ static const struct method {
   bool (*answer)(serve_job *job);
 } methods[] = {
     {KSERVE "ModelInfer", SERVE_INFER, 0, model_infer},
+    {KSERVE "ModelStreamInfer", SERVE_INFER, TAKES | GIVES, model_stream_infer},
     {KSERVE "ServerLive", SERVE_INFER, OPEN, say_true},
     {KSERVE "ServerReady", SERVE_INFER, OPEN, server_ready},
     {KSERVE "ModelReady", SERVE_INFER, OPEN, model_ready},
@@ -658,7 +493,7 @@ static const struct method {
     {"/grpc.health.v1.Health/Watch", SERVE_INFER | SERVE_MANAGE, OPEN, health_watch},
     {TORCH "Ping", SERVE_INFER, OPEN, torch_ping},
     {TORCH "Predictions", SERVE_INFER, 0, predictions},
-    {TORCH "StreamPredictions", SERVE_INFER, 0, predictions}, /* a stream of one */
+    {TORCH "StreamPredictions", SERVE_INFER, GIVES, predictions},
     {MANAGE "DescribeModel", SERVE_MANAGE, 0, describe},
     {MANAGE "ListModels", SERVE_MANAGE, 0, list},
     {MANAGE "RegisterModel", SERVE_MANAGE, API, add_model},
@@ -667,11 +502,27 @@ static const struct method {
     {MANAGE "UnregisterModel", SERVE_MANAGE, API, remove_model},
 };
 
+/* ModelStreamInferResponse: the reply, or what is wrong and with which request. */
+static void shape_streamed(const serve_job *job, base_text *message) {
+  const base_text *reply = &job->reply;
+  if (job->status < 300) {
+    fmt_put_bytes(message, 2, reply->at, reply->length);
+    return;
+  }
+  base_text id = {.allocator = &base_libc_allocator};
+  fmt_put_str(&id, 3, job->order_name ? job->order_name : "");
+  fmt_put_bytes(message, 1, reply->at, reply->length);
+  fmt_put_bytes(message, 2, id.at, id.length);
+  if (id.failed) message->failed = true;
+  base_text_free(&id);
+}
+
 /* The reply of a REST handler as the message that the method gives. */
 void serve_grpc_shape(serve_job *job) {
-  if (job->shape == SERVE_PLAIN || job->status >= 300) return;
-  base_text message = {.allocator = job->reply.allocator};
+  if (job->shape == SERVE_PLAIN || (job->status >= 300 && job->shape != SERVE_STREAMED)) return;
+  base_text message = {.allocator = job->reply.allocator, .failed = job->reply.failed};
   if (job->shape == SERVE_WRAPPED) fmt_put_bytes(&message, 1, job->reply.at, job->reply.length);
+  else if (job->shape == SERVE_STREAMED) shape_streamed(job, &message);
   else {
     fmt_put_str(&message, 1, job->order_name);
     fmt_put_int(&message, 2, 1);
@@ -680,17 +531,28 @@ void serve_grpc_shape(serve_job *job) {
   job->reply = message;
 }
 
+static const struct method *find_method(const serve_job *job) {
+  for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+    if (base_str_is(job->path, methods[i].path) && (methods[i].role & job->roles)) return &methods[i];
+  return NULL;
+}
+
+uint32_t serve_grpc_kind(const serve_job *job) {
+  const struct method *m = find_method(job);
+  if (!m) return 0;
+  return (m->flags & TAKES ? SERVE_TAKES_MANY : 0) | (m->flags & GIVES ? SERVE_GIVES_MANY : 0);
+}
+
 bool serve_grpc(serve_job *job) {
-  for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
-    const struct method *m = &methods[i];
-    if (!base_str_is(job->path, m->path) || !(m->role & job->roles)) continue;
-    if (!(m->flags & OPEN) && !serve_allowed(job->server, job, m->role & SERVE_INFER ? SERVE_INFER : SERVE_MANAGE)) {
-      serve_refuse(job, base_str_starts(job->path, "/org.") ? 403 : 401, "the token is missing or wrong");
-      return true;
-    }
-    return ((m->flags & API) && !serve_may_change(job)) || m->answer(job);
+  const struct method *m = find_method(job);
+  if (!m) {
+    serve_refuse(job, 501, "there is no method %.*s at this address",
+                 (int)(job->path.length < 200 ? job->path.length : 200), job->path.at);
+    return true;
   }
-  serve_refuse(job, 501, "there is no method %.*s at this address",
-               (int)(job->path.length < 200 ? job->path.length : 200), job->path.at);
-  return true;
+  if (!(m->flags & OPEN) && !serve_allowed(job->server, job, m->role & SERVE_INFER ? SERVE_INFER : SERVE_MANAGE)) {
+    serve_refuse(job, base_str_starts(job->path, "/org.") ? 403 : 401, "the token is missing or wrong");
+    return true;
+  }
+  return ((m->flags & API) && !serve_may_change(job)) || m->answer(job);
 }

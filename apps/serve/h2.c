@@ -8,11 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calls.h"
+
 enum { MOST_STREAMS = 128, WINDOW = 1 << 20, FIELD_BYTES = 16384, GRPC_HEAD = 5, MOST_FIELDS = 16 };
 
 typedef struct stream {
   serve_job job;
-  serve_h2 *h; /* NULL: its connection is gone */
+  serve_h2 *h;        /* NULL: its connection is gone */
+  serve_calls *calls; /* of several messages; NULL: it is one request with one reply */
+  size_t kept;        /* bytes of the window that its client gets back when calls have room */
   struct stream *before, *after;
   int32_t id;
   bool is_grpc, is_packed, in_flight; /* is_packed: gRPC messages of it may be gzip */
@@ -34,8 +38,8 @@ struct serve_h2 {
   serve_channel *channel;
   const char *client;
   uint32_t roles, streams, listeners; /* listeners: streams that are told of health */
-  bool blocked;
-  size_t waiting; /* bytes of bodies */
+  bool blocked, sending;              /* sending: within serve_h2_send */
+  size_t waiting;                     /* bytes of bodies, but for those of streams with calls */
   stream *first;
   void (*ready)(void *owner);
   void *owner;
@@ -51,16 +55,20 @@ static void split_query(serve_job *job) {
 
 /* It ends here, answered or not. */
 static void free_stream(stream *s) {
-  const size_t head = s->is_grpc ? GRPC_HEAD : 0;
+  const size_t head = s->is_grpc && !s->calls ? GRPC_HEAD : 0;
   if (!s->job.status) { /* its client left before the request was whole */
     s->job.status = 499;
     split_query(&s->job);
   }
   if (!s->job.id[0]) serve_name_request(&s->job, s->request_id, s->parent);
   serve_log_request(s->job.server->log, &s->job, s->sent > head ? s->sent - head : 0);
+  serve_calls_free(s->calls);
   serve_free_job(&s->job);
   free(s);
 }
+
+/* Is nothing of it computed? */
+static bool is_idle(const stream *s) { return !s->in_flight && (!s->calls || serve_calls_idle(s->calls)); }
 
 static void unlink_stream(stream *s) {
   serve_h2 *h = s->h;
@@ -69,7 +77,8 @@ static void unlink_stream(stream *s) {
   if (s->job.watched) h->listeners--;
   if (s->after) s->after->before = s->before;
   h->streams--;
-  h->waiting -= s->job.cap;
+  if (s->calls) serve_calls_cancel(s->calls);
+  else h->waiting -= s->job.cap;
   s->h = NULL;
   if (s->in_flight) serve_cancel(&s->job);
 }
@@ -116,7 +125,7 @@ static ssize_t read_reply(nghttp2_session *session, int32_t id, uint8_t *to, siz
   if (s->job.watched && !s->is_last) return put ? (ssize_t)put : NGHTTP2_ERR_DEFERRED;
   *flags |= NGHTTP2_DATA_FLAG_EOF;
   if (s->is_grpc) {
-    const nghttp2_nv trailer = field("grpc-status", s->job.watched ? "14" : "0"); /* UNAVAILABLE: the server ends */
+    const nghttp2_nv trailer = field("grpc-status", s->job.watched ? "14" : "0"); /* SERVE_GRPC_UNAVAILABLE */
     *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
     nghttp2_submit_trailer(session, id, &trailer, 1);
   }
@@ -190,6 +199,75 @@ static void respond(serve_job *job) {
   job->server->replies[job->status < 300 ? 0 : job->status < 500 ? 1 : 2]++;
   (s->is_grpc ? submit_grpc : submit_rest)(s, &reply);
   h->ready(h->owner);
+}
+
+/* ---- streams of several messages ---- */
+
+static ssize_t read_calls(nghttp2_session *session, int32_t id, uint8_t *to, size_t room, uint32_t *flags,
+                          nghttp2_data_source *source, void *user) {
+  (void)user;
+  stream *s = source->ptr;
+  const size_t put = serve_calls_read(s->calls, to, room);
+  const char *text;
+  const int32_t status = serve_calls_status(s->calls, &text);
+  s->moved_ns = sys_clock_ns();
+  s->sent += put;
+  if (status < 0) return put ? (ssize_t)put : NGHTTP2_ERR_DEFERRED;
+  s->job.grpc_status = status;
+  snprintf(s->texts[0], sizeof s->texts[0], "%d", status);
+  encode_message(s->texts[1], sizeof s->texts[1], text, strlen(text));
+  const nghttp2_nv trailers[] = {field("grpc-status", s->texts[0]), field("grpc-message", s->texts[1])};
+  *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
+  nghttp2_submit_trailer(session, id, trailers, status ? 2 : 1);
+  return (ssize_t)put;
+}
+
+static void calls_ready(void *owner) {
+  stream *s = owner;
+  serve_h2 *h = s->h;
+  if (!h) { /* nobody waits */
+    if (is_idle(s)) free_stream(s);
+    return;
+  }
+  nghttp2_session_resume_data(h->session, s->id);
+  if (!h->sending) h->ready(h->owner);
+}
+
+/* Begins what has come and has room, and has the client send more. How much it was. */
+static uint32_t begin_calls(stream *s) {
+  nghttp2_session *session = s->h->session;
+  uint32_t begun = serve_calls_begin(s->calls);
+  if (s->kept && serve_calls_has_room(s->calls)) {
+    nghttp2_session_consume_stream(session, s->id, s->kept);
+    s->kept = 0;
+    begun++;
+  }
+  if (serve_calls_status(s->calls, &(const char *){NULL}) >= 0)
+    begun += nghttp2_session_resume_data(session, s->id) == 0;
+  return begun;
+}
+
+/* Calls that waited for room, which replies that were sent have left. */
+static uint32_t go_on(serve_h2 *h) {
+  uint32_t begun = 0;
+  for (stream *s = h->first; s; s = s->after)
+    if (s->calls) begun += begin_calls(s);
+  return begun;
+}
+
+/* Replies begin at once: what they are follows message by message. */
+static void open_calls(stream *s, uint32_t kind) {
+  serve_job *job = &s->job;
+  const nghttp2_data_provider replies = {{.ptr = s}, read_calls};
+  const nghttp2_nv fields[] = {field(":status", "200"), field("content-type", "application/grpc"),
+                               field("x-request-id", job->id)};
+  job->is_grpc = true;
+  job->is_torch = serve_is_torch(job->path);
+  job->status = 200;
+  serve_name_request(job, s->request_id, s->parent);
+  s->calls = serve_calls_open(job, kind, s->is_packed, calls_ready, s);
+  if (s->calls) nghttp2_submit_response(s->h->session, s->id, fields, 3, &replies);
+  else nghttp2_submit_rst_stream(s->h->session, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_INTERNAL_ERROR);
 }
 
 /* ---- requests ---- */
@@ -349,7 +427,15 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
   (void)flags;
   (void)user;
   stream *s = nghttp2_session_get_stream_user_data(session, id);
+  nghttp2_session_consume_connection(session, count);
   if (s) s->moved_ns = sys_clock_ns();
+  if (s && s->calls) {
+    serve_calls_add(s->calls, bytes, count);
+    s->kept += count;
+    begin_calls(s);
+    return 0;
+  }
+  nghttp2_session_consume_stream(session, id, count);
   if (s && !s->is_refused && !add_body(s, bytes, count)) s->is_refused = true;
   return 0;
 }
@@ -358,9 +444,19 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
   (void)user;
   if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) return 0;
   stream *s = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
-  if (!s || s->in_flight || !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) return 0;
-  split_query(&s->job);
-  dispatch(s);
+  if (!s || s->in_flight) return 0;
+  if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
+    split_query(&s->job);
+    const uint32_t kind = s->is_grpc ? serve_grpc_kind(&s->job) : 0;
+    if (kind) open_calls(s, kind);
+  }
+  if (!(frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) return 0;
+  if (s->calls) {
+    serve_calls_finish(s->calls);
+    begin_calls(s);
+  } else if (!s->job.status) {
+    dispatch(s);
+  }
   return 0;
 }
 
@@ -370,7 +466,7 @@ static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *u
   stream *s = nghttp2_session_get_stream_user_data(session, id);
   if (!s) return 0;
   unlink_stream(s);
-  if (!s->in_flight) free_stream(s);
+  if (is_idle(s)) free_stream(s);
   return 0;
 }
 
@@ -397,6 +493,7 @@ static bool make_session(serve_h2 *h) {
     nghttp2_session_callbacks_set_on_frame_recv_callback(calls, on_frame);
     nghttp2_session_callbacks_set_on_stream_close_callback(calls, on_close);
     nghttp2_session_callbacks_set_send_callback(calls, on_send);
+    nghttp2_option_set_no_auto_window_update(option, 1); /* streams with calls give their windows back later */
     made = nghttp2_session_server_new2(&h->session, calls, h, option) == 0;
   }
   nghttp2_option_del(option);
@@ -426,10 +523,14 @@ bool serve_h2_receive(serve_h2 *h, const char *bytes, size_t count) {
 
 /* What changed while a stream was still being told something else is told when that is sent. */
 bool serve_h2_send(serve_h2 *h) {
+  bool works;
+  h->sending = true;
   do {
     h->blocked = false;
-    if (nghttp2_session_send(h->session) != 0) return false;
-  } while (!h->blocked && serve_h2_watch(h) > 0);
+    works = nghttp2_session_send(h->session) == 0;
+  } while (works && !h->blocked && serve_h2_watch(h) + go_on(h) > 0);
+  h->sending = false;
+  if (!works) return false;
   return nghttp2_session_want_read(h->session) || nghttp2_session_want_write(h->session) || h->streams;
 }
 
@@ -438,9 +539,12 @@ int32_t serve_h2_expire(serve_h2 *h) {
   const uint64_t now = sys_clock_ns();
   for (stream *s = h->first; s; s = s->after) {
     const serve_job *job = &s->job;
+    uint64_t bytes = s->replied_ns ? s->sent : job->received;
     if (s->in_flight || s->is_reset || is_waiting(s)) continue;
-    const uint64_t begin_ns = s->replied_ns ? s->replied_ns : job->begun_ns;
-    if (now <= serve_transfer_end(h->server, begin_ns, s->moved_ns, s->replied_ns ? s->sent : job->received)) continue;
+    const uint64_t begin_ns = s->calls        ? serve_calls_moving(s->calls, &bytes)
+                              : s->replied_ns ? s->replied_ns
+                                              : job->begun_ns;
+    if (!begin_ns || now <= serve_transfer_end(h->server, begin_ns, s->moved_ns, bytes)) continue;
     if (h->blocked) return -1;
     if (!s->replied_ns) s->job.status = 408;
     s->is_reset = true;
@@ -472,7 +576,8 @@ void serve_h2_end(serve_h2 *h) {
   nghttp2_submit_goaway(h->session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(h->session),
                         NGHTTP2_NO_ERROR, NULL, 0);
   for (stream *s = h->first; s; s = s->after) {
-    if (!s->job.watched) continue;
+    if (!s->job.watched && !s->calls) continue;
+    if (s->calls) serve_calls_stop(s->calls);
     s->is_last = true;
     nghttp2_session_resume_data(h->session, s->id);
   }
@@ -483,7 +588,7 @@ void serve_h2_close(serve_h2 *h) {
   while (h->first) {
     stream *s = h->first;
     unlink_stream(s);
-    if (!s->in_flight) free_stream(s);
+    if (is_idle(s)) free_stream(s);
   }
   nghttp2_session_del(h->session);
   free(h);

@@ -30,11 +30,16 @@ uint32_t serve_h2_watch(serve_h2 *h);
 
 /* grpc.c: as serve_route, for a gRPC message at job->body. */
 bool serve_grpc(serve_job *job);
+/* inputs.c: of a request's protocol (server.h), the inputs of a ModelInferRequest. */
+td_status serve_grpc_read(serve_job *job, td_error *err);
 /* The reply of a REST handler as the message that the method gives. */
 void serve_grpc_shape(serve_job *job);
 /* What job->watched is now, as grpc.health.v1 has it; and the message that says so. */
 int32_t serve_grpc_health(const serve_server *server, const char *service);
 void serve_grpc_tell_health(serve_job *job, int32_t health);
+enum { SERVE_GRPC_UNAVAILABLE = 14 }; /* with which streams end when the server does */
+/* What the method takes and gives (calls.h); 0: one message each. */
+uint32_t serve_grpc_kind(const serve_job *job);
 /* The status of gRPC for one of HTTP. */
 uint32_t serve_grpc_status(const serve_job *job);
 #endif

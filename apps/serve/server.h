@@ -45,8 +45,9 @@ struct serve_job {
   serve_job *next;
   void (*finish)(serve_job *);  /* on the loop's thread, when it comes back; NULL: it is only replied to */
   void (*respond)(serve_job *); /* on the loop's thread: sends the reply */
-  void *owner;                  /* the connection */
-  const char *client;           /* its address */
+  void (*extend)(serve_job *, serve_job *part); /* the same: a part of the reply, its own from now on; NULL: in one */
+  void *owner;                                  /* the connection */
+  const char *client;                           /* its address */
   serve_server *server;
   td_allocator memory;    /* of the body, the arena and the reply: counts what the job holds */
   uint64_t held;          /* bytes of it */
@@ -68,17 +69,18 @@ struct serve_job {
   bool is_torch;                   /* errors are written as TorchServe writes them, not as KServe */
   bool is_grpc;                    /* errors are their text alone */
   bool is_full;                    /* it was refused since the queue is full */
-  enum { SERVE_PLAIN, SERVE_WRAPPED, SERVE_REPOSITORY } shape; /* of a gRPC message around what REST would reply */
-  const char *order_name;                                      /* SERVE_REPOSITORY: of the model */
-  const char *watched;  /* service whose health the stream tells, as long as its client listens; NULL: it does not */
-  int32_t health;       /* that it told last */
-  uint64_t limit_ns;    /* that the client waits; 0: it did not say */
-  int64_t json_count;   /* bytes of JSON in front of binary tensors; -1: the body is all JSON */
-  uint64_t arrived_ns;  /* in the queue */
-  uint64_t deadline_ns; /* when nobody waits for the reply any more */
-  int32_t cancel;       /* td_run_options.cancel: its client has gone */
-  serve_group *group;   /* that it runs in; NULL: none */
-  bool is_queued;       /* in its version's queue; under server->lock */
+  /* Of a gRPC message around what REST would reply, or around that of a stream, errors included. */
+  enum { SERVE_PLAIN, SERVE_WRAPPED, SERVE_REPOSITORY, SERVE_STREAMED } shape;
+  const char *order_name; /* SERVE_REPOSITORY: of the model; SERVE_STREAMED: the request's id, or NULL */
+  const char *watched;    /* service whose health the stream tells, as long as its client listens; NULL: it does not */
+  int32_t health;         /* that it told last */
+  uint64_t limit_ns;      /* that the client waits; 0: it did not say */
+  int64_t json_count;     /* bytes of JSON in front of binary tensors; -1: the body is all JSON */
+  uint64_t arrived_ns;    /* in the queue */
+  uint64_t deadline_ns;   /* when nobody waits for the reply any more */
+  int32_t cancel;         /* td_run_options.cancel: its client has gone */
+  serve_group *group;     /* that it runs in; NULL: none */
+  bool is_queued;         /* in its version's queue; under server->lock */
   const serve_protocol *protocol;
   struct serve_pair *pair; /* that it is compared in (traffic.c); NULL: none */
   bool explains;           /* of /explanations: its handler is to say why it answers so */

@@ -1,0 +1,360 @@
+/* simulate.c -- walks a plan over a machine that is not here, by what is measured on this one.
+ *
+ * Measured are every task that kernels cut the plan's steps into for each number of threads (record.h), the cost of
+ * handing a step over to a second thread and back, and what two threads compute that one does not. The plan decides as
+ * it would there on how many threads a step runs, and whether threads take shares of a batch; workers stand in the tree
+ * that a pool on that machine would plant. walk.h puts this together. --check compares the result for one and two
+ * threads with what is measured. */
+#include "api/api_priv.h"
+#include "bench/record.h"
+#include "sys/topology.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPEN_SIZE = 128, MOST_INPUTS = 8, JOBS = 200, TURNS = 40, LEAST_RUNS = 4 };
+
+static const char usage[] =
+    "usage: bench_simulate MODEL [OPTION]...\n"
+    "  --machine TEXT|FILE  as treadle launch takes it (default: package:2 [numa] core:56 pu:1)\n"
+    "  --threads N          of them at most (default: one per core)\n"
+    "  --batch N            size of open first dimensions (default: 1)\n"
+    "  --node-gbs X         bandwidth of a node's memory in GB/s (default: no limit)\n"
+    "  --node-copies        weights in the memory of each node\n"
+    "  --seconds X          of measurement for each number of threads (default: 2)\n"
+    "  --check              the predictions for 1 and 2 threads against what is measured\n";
+
+typedef struct options {
+  const char *model, *machine;
+  uint32_t threads;
+  int64_t batch;
+  double node_gbs, seconds;
+  bool copies, check;
+} options;
+
+typedef struct simulation {
+  options o;
+  base_arena *arena;
+  sys_topology topology;
+  run_cpus cpus; /* one of each core */
+  walk_worker *workers;
+  walk_machine machine;
+  td_model *model;
+  td_tensor inputs[MOST_INPUTS];
+  walk_plan plan;
+  recording recordings[WALK_MOST];
+  walk_run runs[WALK_MOST];
+} simulation;
+
+static void check(td_status status, const td_error *err) {
+  if (status == TD_OK) return;
+  fprintf(stderr, "bench_simulate: %s%s%s\n", err->name, *err->name ? ": " : "", err->text);
+  exit((int)status);
+}
+
+static void refuse(const char *text) {
+  fprintf(stderr, "bench_simulate: %s\n%s", text, usage);
+  exit(TD_BAD_ARGUMENT);
+}
+
+/* ---- options ---- */
+
+static options read_options(int count, char **words) {
+  static const struct option known[] = {
+      {"machine", required_argument, NULL, 'm'}, {"threads", required_argument, NULL, 't'},
+      {"batch", required_argument, NULL, 'b'},   {"node-gbs", required_argument, NULL, 'g'},
+      {"node-copies", no_argument, NULL, 'c'},   {"seconds", required_argument, NULL, 's'},
+      {"check", no_argument, NULL, 'k'},         {0}};
+  options o = {.machine = "package:2 [numa] core:56 pu:1", .batch = 1, .seconds = 2};
+  int64_t threads = 0;
+  for (int letter; (letter = getopt_long(count, words, "", known, NULL)) != -1;) {
+    const base_str text = base_str_of(optarg);
+    bool right = letter != '?';
+    if (letter == 'm') o.machine = optarg;
+    if (letter == 't') right = base_str_int(text, &threads) && threads > 0;
+    if (letter == 'b') right = base_str_int(text, &o.batch) && o.batch > 0;
+    if (letter == 'g') right = (o.node_gbs = strtod(optarg, NULL)) > 0;
+    if (letter == 's') right = (o.seconds = strtod(optarg, NULL)) > 0;
+    if (letter == 'c') o.copies = true;
+    if (letter == 'k') o.check = true;
+    if (!right) refuse("give each option a number above 0");
+  }
+  if (optind + 1 != count) refuse("give one model");
+  o.model = words[optind];
+  o.threads = (uint32_t)base_min_i64(threads, RUN_MOST_THREADS);
+  return o;
+}
+
+/* ---- the machine that is not here ---- */
+
+/* The first CPU of each core that is allowed, in the order in which a pool takes them. */
+static void choose_cpus(simulation *s) {
+  for (uint32_t i = 0; i < s->topology.count && s->cpus.count < RUN_MOST_THREADS; i++) {
+    const sys_cpu *cpu = &s->topology.cpus[i];
+    if (cpu->allowed && cpu->thread == 0) s->cpus.at[s->cpus.count++] = cpu->number;
+  }
+  if (!s->cpus.count) refuse("the machine has no CPU that may be used: see its `allowed` statement");
+  if (s->o.threads && s->o.threads < s->cpus.count) s->cpus.count = s->o.threads;
+}
+
+/* As a pool plants it there: one is made, and ended before it runs anything. */
+static void plant(simulation *s) {
+  td_error err;
+  run_pool *pool;
+  const run_pool_options o = {.threads = s->cpus.count, .cpus = &s->cpus};
+  record_machine = &s->topology;
+  check(run_pool_new_on(&o, &base_libc_allocator, &pool, &err), &err);
+  record_machine = NULL;
+  if (pool->threads < s->cpus.count) refuse("the system refuses so many threads; give fewer --threads");
+  for (uint32_t i = 0; i < s->cpus.count; i++) {
+    const run_worker *w = &pool->workers[i];
+    s->workers[i] = (walk_worker){.below = w->below ? (uint32_t)(w->below - pool->workers) : WALK_NONE,
+                                  .beside = w->beside ? (uint32_t)(w->beside - pool->workers) : WALK_NONE,
+                                  .node = sys_topology_find(&s->topology, s->cpus.at[i])->node};
+  }
+  run_pool_free(pool);
+}
+
+static void make_machine(simulation *s) {
+  td_error err;
+  check(sys_topology_load(s->o.machine, s->arena, &s->topology, &err), &err);
+  choose_cpus(s);
+  s->workers = record_get(s->cpus.count, sizeof *s->workers);
+  plant(s);
+  s->machine.workers = s->workers;
+  s->machine.count = s->cpus.count;
+  s->machine.node_per_ns = s->o.node_gbs;
+}
+
+/* ---- the machine at hand ---- */
+
+/* Nothing, but that the caller waits for the other. */
+static td_status meet(void *user, run_worker *worker, uint32_t workers) {
+  _Atomic int *met = user;
+  if (worker->index) atomic_fetch_add(met, 1);
+  while (workers > 1 && !worker->index && !atomic_load(met)) {}
+  return TD_OK;
+}
+
+/* Of a job that both threads take part in, as long as it lasts: there and back. The least, since other work on the
+ * machine takes threads away. */
+static double measure_hand_over(void) {
+  td_error err;
+  run_pool *pool;
+  run_team *team;
+  double least = 1e300;
+  check(run_pool_new(2, 0, &base_libc_allocator, &pool, &err), &err);
+  check(run_team_new(pool, 0, &team, &err), &err);
+  run_team_enter(team, true);
+  for (int turn = 0; turn < TURNS; turn++) {
+    const uint64_t began = sys_clock_ns();
+    for (int i = 0; i < JOBS; i++) {
+      _Atomic int met = 0;
+      check(run_team_share(team, 2, meet, &met, &err), &err);
+    }
+    const double ns = (double)(sys_clock_ns() - began) / JOBS;
+    if (ns < least) least = ns;
+  }
+  run_team_leave(team);
+  run_team_free(team);
+  run_pool_free(pool);
+  return least;
+}
+
+/* Between two threads a cache line goes four times: order, answer, end, and what the job writes. */
+static void measure_machine(simulation *s) {
+  td_error err;
+  static td_roofline roofline = {.size = sizeof roofline};
+  const td_roofline_options o = {.size = sizeof o, .threads = 2, .seconds = s->o.seconds};
+  const double hand_over_ns = measure_hand_over();
+  check(td_roofline_measure(&o, &roofline, &err), &err);
+  const td_limits one = td_limits_of(&roofline, NULL, 1), two = td_limits_of(&roofline, NULL, 2);
+  s->machine.tell_ns = hand_over_ns / 2;
+  s->machine.line_ns = hand_over_ns / 4;
+  s->machine.per_thread = two.peak / one.peak / 2;
+  if (s->machine.per_thread > 1) s->machine.per_thread = 1; /* each had its core: the rest is noise */
+  printf("here: hand-over and return %.2f us, each of two threads computes at %.0f %% of one\n", 1e-3 * hand_over_ns,
+         100 * s->machine.per_thread);
+}
+
+/* ---- the model ---- */
+
+static void make_inputs(simulation *s) {
+  td_error err;
+  td_value_info info = {.size = sizeof info};
+  bool open = s->o.batch == 1;
+  if (td_model_input_count(s->model) > MOST_INPUTS) refuse("the model has too many inputs for this program");
+  for (size_t i = 0; i < td_model_input_count(s->model); i++) {
+    check(td_model_input(s->model, i, &info, &err), &err);
+    td_tensor *t = &s->inputs[i];
+    size_t count = 1;
+    *t = (td_tensor){.dtype = info.dtype, .rank = info.rank};
+    for (int32_t k = 0; k < t->rank; k++) {
+      t->dims[k] = info.dims[k] >= 0 ? info.dims[k] : k ? OPEN_SIZE : s->o.batch;
+      open |= !k && info.dims[k] < 0;
+      count *= (size_t)t->dims[k];
+    }
+    t->data = record_get(count, 8);
+    for (size_t e = 0; t->dtype == TD_F32 && e < count; e++) ((float *)t->data)[e] = (float)(e * 7 % 100) / 50 - 1;
+  }
+  if (!open) refuse("the model's inputs have no open first dimension: leave out --batch");
+}
+
+static td_session *open_session(const simulation *s, const td_session_options *o) {
+  td_error err;
+  td_session *session;
+  check(td_session_new(s->model, o, &session, &err), &err);
+  for (size_t i = 0; i < td_model_input_count(s->model); i++)
+    check(td_session_set_input(session, i, &s->inputs[i], &err), &err);
+  return session;
+}
+
+static void load_model(simulation *s) {
+  td_error err;
+  const td_load_options o = {.size = sizeof o, .node_copies = s->o.copies ? s->o.machine : NULL};
+  check(td_model_load(s->o.model, &o, &s->model, &err), &err);
+  make_inputs(s);
+}
+
+/* ---- recordings ---- */
+
+/* A session whose plan counts on so many threads, of which the caller's alone is there. */
+static td_session *open_alone(const simulation *s, td_pool *pool, uint32_t threads) {
+  td_error err;
+  td_session *session = open_session(s, &(td_session_options){.size = sizeof(td_session_options), .pool = pool});
+  session->run->team->most = threads;
+  for (int turn = 0; turn < 2; turn++) check(td_session_run(session, &err), &err); /* who made what is known then */
+  return session;
+}
+
+static void name_steps(simulation *s, td_session *session) {
+  td_error err;
+  const uint32_t count = session->run->plan->steps.count, regions = session->run->plan->batches.count;
+  s->plan.steps = count + regions;
+  s->plan.names = record_get(s->plan.steps, sizeof *s->plan.names);
+  for (uint32_t i = 0; i < s->plan.steps; i++) {
+    td_step step = {.size = sizeof step};
+    char *text = base_arena_alloc(s->arena, 256);
+    if (i < count) check(td_session_get_step(session, i, &step, &err), &err);
+    if (!text) exit(TD_NO_RESOURCE);
+    if (i < count) snprintf(text, 256, "%.120s (%.60s)", step.name, *step.op ? step.op : step.kernel);
+    else snprintf(text, 256, "shares of batch %u", i - count);
+    s->plan.names[i] = text;
+  }
+}
+
+/* Bytes of a step's operands, for each of its calls its part. */
+static void weigh_calls(const simulation *s, td_session *session, recording *r) {
+  td_error err;
+  uint32_t *calls = record_get(s->plan.steps, sizeof *calls);
+  for (uint32_t k = 0; k < r->count; k++) calls[r->calls[k].step]++;
+  for (uint32_t k = 0; k < r->count; k++) {
+    walk_call *c = &r->calls[k];
+    td_step step = {.size = sizeof step};
+    if (c->step >= r->steps) continue;
+    check(td_session_get_step(session, c->step, &step, &err), &err);
+    c->bytes = (step.const_bytes + step.read_bytes + step.write_bytes) / calls[c->step];
+  }
+  free(calls);
+}
+
+static void record(simulation *s, uint32_t threads) {
+  td_error err;
+  td_pool *pool;
+  recording *r = &s->recordings[s->plan.count];
+  double rest_ns = 1e300;
+  check(td_pool_new(&(td_pool_options){.size = sizeof(td_pool_options), .threads = 1}, &pool, &err), &err);
+  td_session *session = open_alone(s, pool, threads);
+  if (!s->plan.count) name_steps(s, session);
+  record_open(r, session->run, threads);
+  const uint64_t end = sys_clock_ns() + (uint64_t)(s->o.seconds * 1e9);
+  do {
+    const uint64_t began = sys_clock_ns();
+    record_begin(r);
+    check(td_session_run(session, &err), &err);
+    record_end(r);
+    const double ns = (double)(sys_clock_ns() - began) - r->spent_ns;
+    if (ns < rest_ns) rest_ns = ns;
+  } while (sys_clock_ns() < end || r->runs < LEAST_RUNS);
+  if (!s->plan.count) s->plan.between_ns = rest_ns;
+  record_stop(r);
+  weigh_calls(s, session, r);
+  s->runs[s->plan.count++] = (walk_run){threads, r->calls, r->count};
+  td_session_free(session);
+  td_pool_free(pool);
+}
+
+/* 1, 2, 4, ..., all of the first node, ..., all. */
+static void record_all(simulation *s) {
+  uint32_t node = 1;
+  while (node < s->machine.count && s->workers[node].node == s->workers[0].node) node++;
+  for (uint32_t threads = 1, next; s->plan.count < WALK_MOST; threads = next) {
+    record(s, threads);
+    if (threads == s->machine.count) return;
+    for (next = 1; next <= threads;) next *= 2;
+    if (threads < node && next > node) next = node;
+    if (next > s->machine.count) next = s->machine.count;
+  }
+}
+
+/* ---- what is printed ---- */
+
+static double least_run_ns(td_session *session, double seconds) {
+  td_error err;
+  double least = 1e300;
+  const uint64_t end = sys_clock_ns() + (uint64_t)(seconds * 1e9);
+  do {
+    const uint64_t began = sys_clock_ns();
+    check(td_session_run(session, &err), &err);
+    const double ns = (double)(sys_clock_ns() - began);
+    if (ns < least) least = ns;
+  } while (sys_clock_ns() < end);
+  return least;
+}
+
+static void compare(const simulation *s) {
+  td_session *sessions[2];
+  double measured[2] = {1e300, 1e300};
+  for (uint32_t i = 0; i < 2; i++)
+    sessions[i] = open_session(s, &(td_session_options){.size = sizeof(td_session_options), .threads = i + 1});
+  for (int turn = 0; turn < 6; turn++) { /* in turns: other work on the machine hits both */
+    const double ns = least_run_ns(sessions[turn % 2], s->o.seconds);
+    if (ns < measured[turn % 2]) measured[turn % 2] = ns;
+  }
+  for (uint32_t i = 0; i < 2 && i < s->plan.count; i++) {
+    const double ns = walk_run_ns(&s->machine, &s->plan, &s->runs[i]);
+    printf("%u thread%s: predicted %.3f ms, measured %.3f ms, ratio %.2f\n", i + 1, i ? "s" : "", 1e-6 * ns,
+           1e-6 * measured[i], ns / measured[i]);
+  }
+  for (uint32_t i = 0; i < 2; i++) td_session_free(sessions[i]);
+}
+
+static void print(const simulation *s) {
+  base_text text = {.allocator = &base_libc_allocator};
+  if (!walk_print(&s->machine, &s->plan, &text)) exit(TD_NO_RESOURCE);
+  printf("there: %u cores, %u nodes\n\n%s", s->machine.count, s->topology.nodes, text.at);
+  base_free(text.allocator, text.at, text.cap);
+}
+
+int main(int count, char **words) {
+  static simulation s;
+  s.o = read_options(count, words);
+  s.arena = base_arena_new(&base_libc_allocator);
+  if (!s.arena) return TD_NO_RESOURCE;
+  s.plan.runs = s.runs;
+  make_machine(&s);
+  load_model(&s);
+  measure_machine(&s);
+  record_all(&s);
+  if (s.o.check) compare(&s);
+  print(&s);
+  for (uint32_t i = 0; i < s.plan.count; i++) record_free(&s.recordings[i]);
+  td_model_free(s.model);
+  base_arena_free(s.arena);
+  free(s.workers);
+  free((void *)s.plan.names);
+  for (size_t i = 0; i < MOST_INPUTS; i++) free(s.inputs[i].data);
+  return 0;
+}

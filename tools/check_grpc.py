@@ -5,6 +5,7 @@ import concurrent.futures
 import contextlib
 import datetime
 import json
+import os
 import pathlib
 import signal
 import socket
@@ -15,6 +16,7 @@ import tempfile
 import threading
 import time
 import urllib.request
+import zipfile
 
 import grpc
 
@@ -258,6 +260,67 @@ def check_budget(program, folder, c):
         c.expect("the end", server.wait(20), 0)
 
 
+PARTS = """
+import time
+from ts.handler_utils.utils import send_intermediate_predict_response
+
+def handle(data, context):
+    if data is None:
+        return None
+    words = [bytes(row.get("data") or row.get("body")).decode() for row in data]
+    for step in range(3):
+        send_intermediate_predict_response([f"{word} {step}, " for word in words], context.request_ids, "Intermediate Prediction success", 200, context)
+        if "slow" in words: time.sleep(1)
+    if "wrong" in words: raise ValueError("told so")
+    if "endless" in words:
+        while True: send_intermediate_predict_response([b"x" * 100000 for word in words], context.request_ids, "", 200, context)
+    return [{"of": word} for word in words]
+"""
+
+
+def check_parts(program, folder, c):
+    """What a Python handler sends before its reply is whole: messages of a stream, at once; elsewhere the reply begins with it."""
+    with zipfile.ZipFile(pathlib.Path(folder, "parts.mar"), "w") as packed:
+        packed.writestr("MAR-INF/MANIFEST.json", json.dumps({"runtime": "python", "model": {"modelName": "parts", "modelVersion": "1.0", "handler": "own.py"}}))
+        packed.writestr("own.py", PARTS)
+    command = [program, "--port", "0", "--python-handlers", "--python", "/usr/bin/python3", "--workers", "1", "--most-held", "4000000", "--timeout", "20", "parts.mar"]
+    with serving(command, folder, TMPDIR=folder) as server:
+        own = Checks(int(server.stdout.readline().rsplit(":", 1)[1]))
+        request = lambda word: put(1, "parts") + put(3, put(1, "data") + put(2, word))
+        whole = lambda word: [put(1, f"{word} {step}, ") for step in range(3)] + [put(1, '{\n  "of": "%s"\n}' % word)]
+        c.expect("parts", own.stream(TORCH + "StreamPredictions", request("a")), whole("a"))
+        c.expect("in one", own.call(TORCH + "Predictions", request("b")), put(1, 'b 0, b 1, b 2, {\n  "of": "b"\n}'))
+        rest = urllib.request.Request(f"http://127.0.0.1:{own.port}/predictions/parts", b"c", {"Content-Type": "application/octet-stream"})
+        with urllib.request.urlopen(rest, timeout=20) as reply:
+            c.expect("in one by REST", reply.read(), b'c 0, c 1, c 2, {\n  "of": "c"\n}')
+        begun = time.monotonic()
+        stream = own.channel.unary_stream(TORCH + "StreamPredictions")(request("slow"), timeout=20)
+        c.expect("the first part", next(stream), put(1, "slow 0, "))
+        c.expect("it comes before the last", time.monotonic() - begun, lambda seconds: seconds < 2)
+        c.expect("the others", list(stream), whole("slow")[1:])
+        got = []
+        try:
+            got.extend(own.channel.unary_stream(TORCH + "StreamPredictions")(request("wrong"), timeout=20))
+        except grpc.RpcError as error:
+            c.expect("an error behind parts", (got, error.code().name), (whole("wrong")[:3], "UNAVAILABLE"))
+        c.expect("no model", own.stream(TORCH + "StreamPredictions", put(1, "other")), "NOT_FOUND")
+        gone = own.channel.unary_stream(TORCH + "StreamPredictions")(request("slow"), timeout=20)
+        next(gone)
+        gone.cancel()
+        c.expect("behind who has gone", own.stream(TORCH + "StreamPredictions", request("d")), whole("d"))
+        with socket.create_connection(("127.0.0.1", own.port), 20) as client:  # that reads nothing
+            message = request("endless")
+            client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + h2_frame(4, 0, 0, struct.pack(">HI", 4, 0)) +
+                           h2_frame(1, 4, 1, h2_fields(**{":path": TORCH.encode() + b"StreamPredictions", "content_type": b"application/grpc"})) +
+                           h2_frame(0, 1, 1, b"\0" + struct.pack(">I", len(message)) + message))
+            while own.held() < 3000000:
+                time.sleep(0.01)
+            time.sleep(0.5)
+            c.expect("who reads nothing", own.held(), lambda held: held < 4000000 + (1 << 24))
+        server.terminate()
+        c.expect("the end of parts", server.wait(20), 0)
+
+
 def check_listeners(port, c):
     """Two streams listen already; there is room for 256, on whatever connections."""
     apart = [("grpc.use_local_subchannel_pool", 1)]
@@ -442,9 +505,9 @@ def check_log(c, path):
 
 
 @contextlib.contextmanager
-def serving(command, folder):
+def serving(command, folder, **variables):
     """A server that is gone behind the block, whatever becomes of that."""
-    server = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True, env={**os.environ, **variables})
     try:
         yield server
     finally:
@@ -511,6 +574,7 @@ def main():
             checks.expect("the end", server.wait(20), 0)
         check_log(checks, pathlib.Path(folder, "access.log"))
         check_budget(program, folder, checks)
+        check_parts(program, folder, checks)
         check_watch(program, folder, checks)
         check_tls(checks, program, folder)
     print(f"{checks.passed} passed, {checks.failed} failed")

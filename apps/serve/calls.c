@@ -106,6 +106,7 @@ static serve_job *ready_part(const serve_calls *c) {
 static bool shape(serve_job *job) {
   serve_grpc_shape(job);
   if (job->reply.failed || job->reply.length > UINT32_MAX) {
+    job->reply.failed = false;
     job->shape = SERVE_PLAIN;
     job->status = job->is_over ? 503 : 507;
     serve_refuse(job, job->status, "there is no memory for the reply");

@@ -26,7 +26,7 @@ void frame_write_head(uint8_t to[FRAME_HEAD], const frame_head *head) {
 
 td_status frame_read_head(const uint8_t from[FRAME_HEAD], uint64_t most, frame_head *head, td_error *err) {
   *head = (frame_head){from[3], (uint32_t)get(from + 4, 4), get(from + 8, 8)};
-  if (memcmp(from, "TPY", 3) != 0 || head->kind < FRAME_LOADED || head->kind > FRAME_FAILED)
+  if (memcmp(from, "TPY", 3) != 0 || head->kind < FRAME_LOADED || head->kind > FRAME_PART)
     return bad(err, "has no head");
   if (head->text > FRAME_MOST_TEXT) return bad(err, "has a text of more than 16 MiB");
   if (head->bytes > most)

@@ -18,6 +18,7 @@ typedef enum frame_kind {
   FRAME_REPLY = 17,  /* the batch's replies */
   FRAME_RUN = 18,    /* have the archive's model compute these tensors */
   FRAME_FAILED = 19, /* instead of FRAME_LOADED or FRAME_REPLY */
+  FRAME_PART = 20,   /* of each reply of the batch, before the rest */
 } frame_kind;
 
 typedef struct frame_head {

@@ -471,13 +471,13 @@ static void accept_one(loop *l, int listener) {
   l->open++;
 }
 
-static void take_done(loop *l) {
+void serve_take_done(serve_server *server) {
   uint64_t count;
-  if (read(l->server->done_event, &count, sizeof count) < 0) return;
-  pthread_mutex_lock(&l->server->lock);
-  serve_job *job = l->server->done;
-  l->server->done = NULL;
-  pthread_mutex_unlock(&l->server->lock);
+  if (read(server->done_event, &count, sizeof count) < 0) return;
+  pthread_mutex_lock(&server->lock);
+  serve_job *job = server->done;
+  server->done = NULL;
+  pthread_mutex_unlock(&server->lock);
   while (job) {
     serve_job *next = job->next;
     serve_end_pair(job);
@@ -498,7 +498,7 @@ static void handle(loop *l, const struct epoll_event *event) {
   int *listener = event->data.ptr;
   if (listener >= l->listeners && listener < l->listeners + SERVE_ADDRESSES)
     accept_one(l, (int)(listener - l->listeners));
-  else if (event->data.ptr == &l->server->done_event) take_done(l);
+  else if (event->data.ptr == &l->server->done_event) serve_take_done(l->server);
   else if (c->channel.fd < 0) return; /* dropped by an event before this one */
   else if (c->state == COMPUTE) give_up(c);
   else if (c->state == LINGER) read_away(l, c);

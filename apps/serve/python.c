@@ -465,6 +465,18 @@ static td_status take_replies(batch *b, frame *f, td_error *err) {
   return TD_OK;
 }
 
+/* What a handler gives of each reply before the rest: send_intermediate_predict_response. */
+static td_status take_parts(batch *b, frame *f, td_error *err) {
+  const fmt_json *parts = fmt_json_get(f->root, "parts");
+  base_str body[SERVE_MOST_BATCH];
+  if (fmt_json_count(parts) != b->count)
+    return base_fail(err, TD_BAD_FILE, NULL, -1, "the worker gives other parts than it was asked for");
+  for (uint32_t i = 0; i < b->count; i++) TRY(frame_take(f, fmt_json_at(parts, i), &body[i], err));
+  TRY(frame_end(f, err));
+  for (uint32_t i = 0; b->all && i < b->count; i++) serve_give_part(b->jobs[i], body[i]);
+  return TD_OK;
+}
+
 static void take_failure(batch *b, const frame *f) {
   const fmt_json *status = fmt_json_get(f->root, "status");
   const char *text = fmt_json_text(fmt_json_get(f->root, "text"));
@@ -477,6 +489,11 @@ static td_status pass_over(serve_worker *w, batch *b, uint32_t kind, const serve
                            td_error *err) {
   const base_str told = BASE_STR("{\"error\":\"there is no memory for the tensors\",\"unsupported\":false}");
   if (kind == FRAME_RUN) return worker_send(w, FRAME_OUTPUTS, told, NULL, 0, wait, err);
+  for (uint32_t i = 0; kind == FRAME_PART && b->all && i < b->count; i++) {
+    b->jobs[i]->is_over = kept->is_over;
+    b->jobs[i]->reply.failed = true; /* without that part it is none */
+  }
+  if (kind == FRAME_PART) return TD_OK;
   refuse_for_memory(b, kept);
   return TD_OK;
 }
@@ -493,9 +510,10 @@ static td_status take_frame(serve_worker *w, batch *b, const serve_job *kept, bo
   TRY(status);
   if (f.kind == FRAME_REPLY) return take_replies(b, &f, err);
   if (f.kind == FRAME_FAILED) take_failure(b, &f);
+  else if (f.kind == FRAME_PART) TRY(take_parts(b, &f, err));
   else if (f.kind != FRAME_RUN) return base_fail(err, TD_BAD_FILE, NULL, -1, "the worker answers what nobody asked");
   if (sys_clock_ns() > wait->until_ns) return base_fail(err, TD_TIMED_OUT, NULL, -1, "the handler takes too long");
-  return *over ? TD_OK : python_run_engine(w, &f, arena, wait, err);
+  return f.kind != FRAME_RUN ? TD_OK : python_run_engine(w, &f, arena, wait, err);
 }
 
 /* One frame after the other until the batch has its replies. */

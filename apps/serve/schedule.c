@@ -5,15 +5,43 @@
  * has a session left. It takes what is there and waits for no more: a batch grows while all threads are busy. */
 #include "server.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 void serve_done(serve_job *job) {
   serve_server *server = job->server;
   pthread_mutex_lock(&server->lock);
-  job->next = server->done;
-  server->done = job;
+  job->next = NULL;
+  if (server->done) server->done_last->next = job;
+  else server->done = job;
+  server->done_last = job;
   pthread_mutex_unlock(&server->lock);
   if (write(server->done_event, &(uint64_t){1}, 8) != 8) return; /* the counter is full: the loop is awake */
+}
+
+static void deliver(serve_job *part) {
+  serve_job *job = part->order;
+  job->extend(job, part);
+}
+
+void serve_give_part(serve_job *job, base_str bytes) {
+  if (job->reply.failed || __atomic_load_n(&job->cancel, __ATOMIC_RELAXED)) return;
+  serve_job *part = job->extend ? calloc(1, sizeof *part) : NULL;
+  if (!job->extend) base_text_add(&job->reply, bytes.at, bytes.length);
+  else if (!part) job->reply.failed = true;
+  if (!part) return;
+  serve_begin_job(part, job->server);
+  base_text_add(&part->reply, bytes.at, bytes.length);
+  if (part->reply.failed) { /* the rest would be no reply without it */
+    job->is_over = part->is_over;
+    job->reply.failed = true;
+    serve_free_job(part);
+    free(part);
+    return;
+  }
+  part->finish = deliver;
+  part->order = job;
+  serve_done(part);
 }
 
 void serve_note_health(serve_server *server) {

@@ -201,7 +201,7 @@ struct serve_server {
   serve_job *load_first, *load_last; /* jobs for the loader */
   pthread_cond_t load_more;
   int done_event; /* eventfd: there are jobs in `done` */
-  serve_job *done;
+  serve_job *done, *done_last;
   uint32_t copies;         /* jobs that are copies; the loop's */
   uint32_t listeners;      /* jobs that are told of health; the loop's */
   uint32_t health_changes; /* times that some model, or the server, may have become ready or not; any thread's */
@@ -242,7 +242,10 @@ void serve_end_group(serve_job **jobs, uint32_t count);
 void serve_order(serve_job *job, void (*call)(serve_job *));        /* has the loader call it */
 void serve_order_locked(serve_job *job, void (*call)(serve_job *)); /* the same with server->lock held */
 serve_job *serve_take_queue(serve_version *v);                      /* all jobs of its queue, which is empty then */
-void serve_done(serve_job *job);                                    /* from any thread: back to the loop */
+void serve_done(serve_job *job); /* from any thread: back to the loop, in the order of the calls */
+/* From the thread that computes the job: a part of its reply, sent at once where the protocol can; else the reply
+ * begins with it. */
+void serve_give_part(serve_job *job, base_str bytes);
 void serve_note_health(serve_server *server); /* from any thread: whoever listens to health is to be told */
 
 /* traffic.c: shares of requests for other versions than the default one. serve_find that takes turns; serve_queue that
@@ -333,6 +336,7 @@ void serve_name_request(serve_job *job, base_str id, base_str parent);
 
 /* loop.c: listens until SIGTERM or SIGINT. `ready`: called once, when all addresses listen. */
 td_status serve_run(serve_server *server, void (*ready)(serve_server *), td_error *err);
+void serve_take_done(serve_server *server); /* jobs that have come back; also when no thread runs any more */
 /* listen.c: a socket that listens; `address` gets the port that was chosen. */
 td_status serve_listen(serve_address *address, int *fd, td_error *err);
 void serve_print_address(const serve_address *address);

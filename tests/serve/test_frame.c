@@ -36,7 +36,7 @@ static void other_heads_are_refused(void **state) {
   frame_head head;
   for (uint32_t kind = 0; kind < 256; kind++) {
     frame_write_head(bytes, &(frame_head){kind, 2, 0});
-    const bool known = kind >= FRAME_LOADED && kind <= FRAME_FAILED; /* those of the server come from nobody else */
+    const bool known = kind >= FRAME_LOADED && kind <= FRAME_PART; /* those of the server come from nobody else */
     assert_int_equal(frame_read_head(bytes, 100, &head, &err), known ? TD_OK : TD_BAD_FILE);
   }
   frame_write_head(bytes, &(frame_head){FRAME_REPLY, FRAME_MOST_TEXT + 1, 0});

@@ -14,9 +14,10 @@ import uuid
 
 import ts.engine
 from ts.context import Context, RequestProcessor
+from ts.protocol.otf_message_handler import encoded
 from ts.utils.util import PredictionException, get_yaml_config
 
-LOAD, PREDICT, OUTPUTS, LOADED, REPLY, RUN, FAILED = 1, 2, 3, 16, 17, 18, 19
+LOAD, PREDICT, OUTPUTS, LOADED, REPLY, RUN, FAILED, PART = 1, 2, 3, 16, 17, 18, 19, 20
 
 
 class Channel:
@@ -49,6 +50,9 @@ class Channel:
         for part in parts:
             if len(part):
                 self.socket.sendall(part)
+
+    def give_parts(self, parts):
+        self.send(PART, {"parts": [{"bytes": len(part)} for part in parts]}, parts)
 
     def run(self, inputs, parts):
         """Has the server compute the archive's model: descriptions of the outputs, and their bytes."""
@@ -211,15 +215,6 @@ class Handler:
         told = [{"status": self.context.get_response_status(i)[0] or 200, "bytes": len(body),
                  "type": self.context.get_response_content_type(i) or kind} for i, (body, kind) in enumerate(bodies)]
         return REPLY, {"replies": told}, [body for body, _ in bodies]
-
-
-def encoded(reply):
-    """The bytes of a reply, and what they are unless the handler has said so."""
-    if isinstance(reply, (bytes, bytearray)):
-        return reply, "application/octet-stream"
-    if isinstance(reply, str):
-        return reply.encode(), "text/plain; charset=utf-8"
-    return json.dumps(reply, indent=2).encode(), "application/json"
 
 
 def main():

@@ -1,2 +1,17 @@
-def send_intermediate_predict_response(*args, **named):
-    raise RuntimeError("treadle serve does not stream replies of handlers: give the whole reply")
+import json
+
+import ts.engine
+
+
+def encoded(reply):
+    """The bytes of a reply, and what they are unless the handler has said so."""
+    if isinstance(reply, (bytes, bytearray)):
+        return reply, "application/octet-stream"
+    if isinstance(reply, str):
+        return reply.encode(), "text/plain; charset=utf-8"
+    return json.dumps(reply, indent=2).encode(), "application/json"
+
+
+def send_intermediate_predict_response(ret, req_id_map, message, code, context=None):
+    """Gives a part of each reply of the batch; the rest is what `handle` returns."""
+    ts.engine.give_parts([encoded(ret[index])[0] for index in req_id_map])

@@ -63,6 +63,9 @@ def library():
 def copy_tree():
     TREE.mkdir(parents=True, exist_ok=True)
     files = subprocess.run(["git", "ls-files"], check=True, stdout=subprocess.PIPE, text=True).stdout.split("\n")
+    for old in (path for top in TREE.iterdir() if top.name != "build" for path in top.rglob("*")):
+        if old.is_file() and str(old.relative_to(TREE)) not in files:
+            old.unlink()  # of an earlier run: CMake would compile it
     for name in filter(None, files):
         source, target = pathlib.Path(name), TREE / name
         if not source.is_file() or (target.is_file() and target.read_bytes() == source.read_bytes()):

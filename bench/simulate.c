@@ -220,11 +220,12 @@ static void load_model(simulation *s) {
 
 /* ---- recordings ---- */
 
-/* A session whose plan counts on so many threads, of which the caller's alone is there. */
+/* A session whose plan counts on so many threads, of which the caller's alone is there. `pool` of one, or NULL. */
 static td_session *open_alone(const simulation *s, td_pool *pool, uint32_t threads) {
   td_error err;
-  td_session *session = open_session(s, &(td_session_options){.size = sizeof(td_session_options), .pool = pool});
-  session->run->team->most = threads;
+  td_session *session =
+      open_session(s, &(td_session_options){.size = sizeof(td_session_options), .pool = pool, .threads = !pool});
+  if (pool) session->run->team->most = threads;
   for (int turn = 0; turn < 2; turn++) check(td_session_run(session, &err), &err); /* who made what is known then */
   return session;
 }
@@ -338,6 +339,55 @@ static void print(const simulation *s) {
   base_free(text.allocator, text.at, text.cap);
 }
 
+/* ---- weights ---- */
+
+/* The node whose memory has the byte that some worker reads. */
+static uint32_t node_of(const simulation *s, const run_copies *c, const void *at) {
+  const char *byte = at;
+  if (!c) return s->workers[0].node; /* where they were loaded */
+  for (uint32_t i = 0; i < c->node_count; i++)
+    if (c->nodes[i].memory && byte >= c->nodes[i].memory && byte < c->nodes[i].memory + c->nodes[i].bytes)
+      return c->nodes[i].number;
+  return c->nodes[c->own].number;
+}
+
+/* Bytes of constants that a step's kernel reads on the CPU that the system says we run on: all, and those far away. */
+static void add_weights(const simulation *s, const run_session *session, uint32_t number, uint32_t node, double *sum) {
+  const plan_exe *plan = session->plan;
+  const plan_step *step = &plan->steps.at[number];
+  const base_call *call = &session->main.steps[number].call;
+  run_near near;
+  if (step->kind != PLAN_CALL) return;
+  if (session->general->copies) call = run_near_call(session->general->copies, call, &near);
+  for (uint32_t i = 0; i < step->in_count; i++) {
+    const uint32_t slot = plan->operands.at[step->in + i];
+    if (slot == PLAN_NONE || plan->slots.at[plan->slots.at[slot].root].place != PLAN_CONST) continue;
+    if (call->in[i]->kind != BASE_TENSOR) continue;
+    const double bytes = (double)base_tensor_bytes(&call->in[i]->tensor);
+    sum[0] += bytes;
+    if (node_of(s, session->general->copies, call->in[i]->tensor.data) != node) sum[1] += bytes;
+  }
+}
+
+/* Which worker reads weights from which node: those of a node read alike, as is checked. */
+static void print_weights(const simulation *s) {
+  td_session *session = open_alone(s, NULL, 1);
+  double before[2] = {0};
+  printf("\nweights that a worker reads in a run:\n");
+  for (uint32_t w = 0; w < s->machine.count; w++) {
+    const uint32_t node = s->workers[w].node;
+    double sum[2] = {0};
+    record_cpu = s->cpus.at[w];
+    for (uint32_t i = 0; i < session->run->plan->steps.count; i++) add_weights(s, session->run, i, node, sum);
+    record_cpu = UINT32_MAX;
+    if (w && s->workers[w - 1].node == node && sum[1] == before[1]) continue;
+    printf("from worker %u on, of node %u: %.3f MiB, of them %.3f MiB from other nodes\n", w, node, sum[0] / 1048576,
+           sum[1] / 1048576);
+    before[1] = sum[1];
+  }
+  td_session_free(session);
+}
+
 int main(int count, char **words) {
   static simulation s;
   s.o = read_options(count, words);
@@ -350,6 +400,7 @@ int main(int count, char **words) {
   record_all(&s);
   if (s.o.check) compare(&s);
   print(&s);
+  print_weights(&s);
   for (uint32_t i = 0; i < s.plan.count; i++) record_free(&s.recordings[i]);
   td_model_free(s.model);
   base_arena_free(s.arena);

@@ -1,8 +1,7 @@
 /* copies.c -- weights in the memory of each node: a thread reads those that are near the CPU it runs on.
  *
- * Constants of a page and more are copied, once for each memory node but the one whose CPU has made the copies: its
- * threads read the plan's own. Each copy is made by a thread on a CPU of its node, whose first touch places the pages
- * there. A step's operands that point into the plan's constants are pointed into the copy when a thread calls its
+ * Constants are copied, once for each memory node but the one whose CPU has made the copies: its threads read the
+ * plan's own. Each copy is made by a thread on a CPU of its node, whose first touch places the pages there. A step's operands that point into the plan's constants are pointed into the copy when a thread calls its
  * function, which costs a search per operand; all else of the session is as without copies, and so are results. */
 #include "runtime/runtime_priv.h"
 #include "sys/topology.h"
@@ -10,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEAST = 4096, LINE = 64 }; /* bytes of a constant; of a cache line */
+enum { LINE = 64 }; /* bytes of a cache line */
 
 /* ---- what is copied ---- */
 
@@ -44,7 +43,7 @@ static void find_stretches(const plan_exe *plan, run_copies *c) {
       const plan_slot *s = &variant->slots.at[i];
       if (s->place != PLAN_CONST || s->dtype == TD_INVALID || s->dtype == TD_STRING) continue;
       const size_t bytes = bytes_of(s);
-      if (bytes >= LEAST) c->stretches[c->count++] = (run_stretch){.at = plan_constant(variant, s), .bytes = bytes};
+      if (bytes) c->stretches[c->count++] = (run_stretch){.at = plan_constant(variant, s), .bytes = bytes};
     }
   }
   qsort(c->stretches, c->count, sizeof *c->stretches, by_address);

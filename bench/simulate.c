@@ -16,6 +16,8 @@
 
 enum { OPEN_SIZE = 128, MOST_INPUTS = 8, JOBS = 200, TURNS = 40, LEAST_RUNS = 4 };
 
+#define ASTRAY 0.25 /* the part of what threads have written that others of them read */
+
 static const char usage[] =
     "usage: bench_simulate MODEL [OPTION]...\n"
     "  --machine TEXT|FILE  as treadle launch takes it (default: package:2 [numa] core:56 pu:1)\n"
@@ -246,6 +248,25 @@ static void name_steps(simulation *s, td_session *session) {
   }
 }
 
+/* Of operands that may lie in a core's caches those that another core has written than the one that reads them: of what
+ * one thread has written all others' parts, of what threads have those that others of them read, as in
+ * runtime/threads.c. */
+static double find_far(const run_session *session, const recording *r, const walk_call *c) {
+  const plan_exe *plan = session->plan;
+  const plan_step *step = &plan->steps.at[c->step];
+  const double others = 1 - 1.0 / c->workers, spread = c->workers > 1 ? ASTRAY * others : 1 - 1.0 / r->threads;
+  double far = 0;
+  for (uint32_t i = 0; i < step->in_count; i++) {
+    const uint32_t slot = plan->operands.at[step->in + i];
+    if (slot == PLAN_NONE || session->main.values[slot].kind != BASE_TENSOR) continue;
+    const uint32_t root = plan->slots.at[slot].root;
+    const double bytes = (double)base_tensor_bytes(&session->main.values[slot].tensor);
+    if (plan->slots.at[root].place == PLAN_CONST || bytes > plan->speed->own_bytes) continue;
+    far += bytes * (session->active->spread[root] ? spread : others);
+  }
+  return far;
+}
+
 /* Bytes of a step's operands, for each of its calls its part. */
 static void weigh_calls(const simulation *s, td_session *session, recording *r) {
   td_error err;
@@ -257,6 +278,7 @@ static void weigh_calls(const simulation *s, td_session *session, recording *r) 
     if (c->step >= r->steps) continue;
     check(td_session_get_step(session, c->step, &step, &err), &err);
     c->bytes = (step.const_bytes + step.read_bytes + step.write_bytes) / calls[c->step];
+    c->far_bytes = find_far(session->run, r, c) / calls[c->step];
   }
   free(calls);
 }
@@ -269,6 +291,7 @@ static void record(simulation *s, uint32_t threads) {
   check(td_pool_new(&(td_pool_options){.size = sizeof(td_pool_options), .threads = 1}, &pool, &err), &err);
   td_session *session = open_alone(s, pool, threads);
   if (!s->plan.count) name_steps(s, session);
+  s->machine.far_per_ns = session->run->plan->speed->far_per_ns;
   record_open(r, session->run, threads);
   const uint64_t end = sys_clock_ns() + (uint64_t)(s->o.seconds * 1e9);
   do {

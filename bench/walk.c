@@ -145,6 +145,7 @@ static void share_out(walk *w, base_lane *lanes, int64_t *taken, walk_times *tim
   begin_all(w);
   take(w, m->per_thread, taken);
   times->ns = end_of(w, 0, w->workers[0].at + c->after_ns) + c->rounds * (2 * m->tell_ns + w->count * m->line_ns);
+  if (m->far_per_ns > 0) times->ns += c->far_bytes / (m->far_per_ns * w->count);
   const double moving = m->node_per_ns > 0 ? c->bytes / (m->node_per_ns * count_nodes(w)) : 0;
   if (moving > times->ns) times->ns = moving;
 }
@@ -157,6 +158,7 @@ bool walk_call_times(const walk_machine *m, uint32_t threads, const walk_call *c
     for (int64_t i = 0; i < c->count; i++) times->busy_ns += c->task_ns[i];
     times->tasks_ns = times->busy_ns;
     times->ns = c->before_ns + times->busy_ns + c->after_ns;
+    if (m->far_per_ns > 0) times->ns += c->far_bytes / m->far_per_ns;
     taken[0] = c->count;
   } else {
     w.workers = base_alloc(&base_libc_allocator, w.count * sizeof *w.workers);

@@ -19,6 +19,7 @@ typedef struct walk_machine {
   double line_ns;     /* to write one order more, and to look at one more who ends */
   double per_thread;  /* speed of each of several threads, of one alone */
   double node_per_ns; /* bytes from the memory of a node; 0: no limit is known */
+  double far_per_ns;  /* bytes that another core has just written, for each who fetches them; 0: no limit is known */
 } walk_machine;
 
 /* One call of a step's kernel. Every worker has `before` and `after`, and tasks between. */
@@ -28,7 +29,8 @@ typedef struct walk_call {
   uint32_t rounds;  /* in which all workers meet (base/team.h): task i is worker i's part of all; 0: none */
   int64_t count;    /* of tasks */
   double *task_ns, before_ns, after_ns;
-  double bytes; /* of its operands and results */
+  double bytes;     /* of its operands and results */
+  double far_bytes; /* of those that other cores have written than those that read them */
 } walk_call;
 
 /* All calls of one run for a number of threads. */

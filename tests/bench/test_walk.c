@@ -91,6 +91,16 @@ static void memory_is_a_limit(void **state) {
   assert_float_equal(times_of(&m, &c).ns, 4000, 1e-6); /* one thread's time was measured with its memory */
 }
 
+static void data_come_from_other_cores(void **state) {
+  (void)state;
+  walk_machine m = free_of_cost;
+  walk_call c = {.workers = CORES, .count = 4, .task_ns = all_as_long, .far_bytes = 1200};
+  m.far_per_ns = 12;
+  assert_float_equal(times_of(&m, &c).ns, 1025, 1e-6); /* each fetches its part */
+  c.workers = 1;
+  assert_float_equal(times_of(&m, &c).ns, 4100, 1e-6);
+}
+
 /* ---- a plan ---- */
 
 static const char golden[] =
@@ -137,7 +147,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(orders_go_down_the_tree),    cmocka_unit_test(who_is_late_is_left_out),
       cmocka_unit_test(a_long_task_is_made_up_for), cmocka_unit_test(rounds_meet),
-      cmocka_unit_test(memory_is_a_limit),          cmocka_unit_test(a_plan_is_as_recorded),
+      cmocka_unit_test(memory_is_a_limit),          cmocka_unit_test(data_come_from_other_cores),
+      cmocka_unit_test(a_plan_is_as_recorded),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -339,6 +339,29 @@ def check_listeners(port, c):
         channel.close()
 
 
+def wide(columns=4096):
+    """A model that needs much more memory for its rows than these have."""
+    return "\n".join(("tdir 1", 'input %0 "x": f32[n, 1]', f"const %1: f32[1, {columns}] = {{{', '.join(['1'] * columns)}}}",
+                      f"const %2: f32[{columns}, 1] = {{{', '.join(['1'] * columns)}}}", f"%3 = aten::matmul(%0, %1): f32[n, {columns}]",
+                      f"%4 = aten::relu(%3): f32[n, {columns}]", "%5 = aten::matmul(%4, %2): f32[n, 1]", 'output "y" %5', ""))
+
+
+def check_sessions(program, folder, c):
+    """What a session has grown by counts as what requests hold, until that is much."""
+    pathlib.Path(folder, "wide.tdir").write_text(wide())
+    with serving([program, "--port", "0", "--workers", "1", "--most-held", "16000000", "wide.tdir"], folder) as server:
+        own = Checks(int(server.stdout.readline().rsplit(":", 1)[1]))
+        at_first = own.held()
+        for rows, least, most in ((1, 0, 100000), (100, 1500000, 6000000), (10, 1500000, 6000000), (700, 0, 500000), (1, 0, 500000)):
+            x = put(5, put(1, "x") + put(2, "FP32") + put(3, varint(rows) + varint(1)))
+            answer = own.call(KSERVE + "ModelInfer", put(1, "wide") + x + put(7, floats([0.5] * rows)))
+            c.expect(f"{rows} rows", isinstance(answer, bytes) and answer.endswith(floats([2048.0] * rows)), True)
+            time.sleep(0.2)
+            c.expect(f"held behind {rows} rows", own.held() - at_first, lambda held: least <= held <= most)
+        server.terminate()
+        c.expect("the end of sessions", server.wait(20), 0)
+
+
 def wait_between(stop):
     """A request, and then none until it is told to stop."""
     yield put(1, "add") + tensor("x", [1, 2, 3]) + tensor("y", [4, 5, 6])
@@ -574,6 +597,7 @@ def main():
             checks.expect("the end", server.wait(20), 0)
         check_log(checks, pathlib.Path(folder, "access.log"))
         check_budget(program, folder, checks)
+        check_sessions(program, folder, checks)
         check_parts(program, folder, checks)
         check_watch(program, folder, checks)
         check_tls(checks, program, folder)

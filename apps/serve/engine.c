@@ -92,24 +92,24 @@ static td_status run(serve_worker *w, const given *g, const worker_wait *wait, t
   const python_engine *e = NULL;
   TRY(find_engine(w->version, g, &e, err));
   if (w->engine != e) {
-    const td_session_options options = {.size = sizeof options, .threads = w->version->threads};
-    td_session_free(w->session);
+    serve_session_free(w->session);
     w->session = NULL;
     w->engine = NULL;
-    TRY(td_session_new(e->model, &options, &w->session, err));
+    TRY(serve_session_new(w->version->server, e->model, w->version->threads, 0, &w->session, err));
     w->engine = e;
   }
-  for (size_t i = 0; i < td_model_input_count(e->model); i++) TRY(td_session_clear_input(w->session, i, err));
-  if (td_model_state_count(e->model)) TRY(td_session_reset(w->session, err));
+  td_session *session = serve_session_run(w->session);
+  for (size_t i = 0; i < td_model_input_count(e->model); i++) TRY(td_session_clear_input(session, i, err));
+  if (td_model_state_count(e->model)) TRY(td_session_reset(session, err));
   for (size_t i = 0; i < g->count; i++) {
     size_t index = i;
     if (g->names[i]) TRY(td_model_find_input(e->model, g->names[i], &index, err));
     if (index >= td_model_input_count(e->model))
       return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "the model has %zu inputs", td_model_input_count(e->model));
-    TRY(td_session_set_input(w->session, index, &g->tensors[i], err));
+    TRY(td_session_set_input(session, index, &g->tensors[i], err));
   }
   const td_run_options limits = {.size = sizeof limits, .deadline_ns = wait->until_ns};
-  return td_session_run_with(w->session, &limits, err);
+  return td_session_run_with(session, &limits, err);
 }
 
 /* Adds an output to the text, and its bytes to `parts`. */
@@ -120,7 +120,7 @@ static td_status add_output(const serve_worker *w, size_t index, base_text *text
   TRY(td_model_output(w->engine->model, index, &info, err));
   if (strcmp(info.kind, "tensor") != 0)
     return base_fail(err, TD_UNSUPPORTED, info.name, -1, "is no tensor: handlers get tensors alone");
-  TRY(td_session_output(w->session, index, &t, err));
+  TRY(td_session_output(serve_session_run(w->session), index, &t, err));
   if (t.dtype == TD_STRING || !base_numel(t.rank, t.dims, &count) || !base_dtype_bytes(t.dtype, count, &part->length))
     return base_fail(err, TD_UNSUPPORTED, info.name, -1, "is a tensor that handlers cannot have");
   part->at = t.data;
@@ -165,6 +165,7 @@ td_status python_run_engine(serve_worker *w, frame *asked, base_arena *arena, co
   }
   status = text.failed ? base_no_memory(err, "outputs")
                        : worker_send(w, FRAME_OUTPUTS, (base_str){text.at, text.length}, parts, count, wait, err);
+  if (w->session) serve_session_settle(w->session);
   base_text_free(&text);
   return status;
 }

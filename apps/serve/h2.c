@@ -229,6 +229,7 @@ static void calls_ready(void *owner) {
     if (is_idle(s)) free_stream(s);
     return;
   }
+  s->moved_ns = sys_clock_ns();
   nghttp2_session_resume_data(h->session, s->id);
   if (!h->sending) h->ready(h->owner);
 }

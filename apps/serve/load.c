@@ -11,7 +11,7 @@ enum { START_SECONDS = 120 }; /* in which a process of a Python handler has to b
 void serve_free_version(serve_version *v) {
   if (!v) return;
   serve_python_free(v);
-  for (uint32_t i = 0; i < v->idle_count; i++) td_session_free(v->idle[i]);
+  for (uint32_t i = 0; i < v->idle_count; i++) serve_session_free(v->idle[i]);
   td_model_free(v->model);
   sys_unmap(&v->archive);
   base_free(&base_libc_allocator, v->idle, SERVE_MOST_WORKERS * sizeof *v->idle);
@@ -78,18 +78,19 @@ td_status serve_load(serve_server *server, const char *name, const char *url, co
 
 /* The first one runs the model on zeros. */
 static td_status make_session(serve_version *v, void **out, td_error *err) {
-  const td_session_options options = {.size = sizeof options, .threads = v->threads};
-  td_session *session;
-  TRY(td_session_new(v->model, &options, &session, err));
-  const td_status status = v->session_count ? TD_OK : serve_warm(v, session, err);
+  serve_session *session;
+  TRY(serve_session_new(v->server, v->model, v->threads, v->first_bytes, &session, err));
+  const td_status status = v->session_count ? TD_OK : serve_warm(v, serve_session_run(session), err);
+  serve_session_settle(session);
+  v->first_bytes = serve_session_first(session);
   if (status == TD_OK) *out = session;
-  else td_session_free(session);
+  else serve_session_free(session);
   return status;
 }
 
 static void free_session(serve_version *v, void *session) {
   if (v->python) serve_python_end(v, session);
-  else td_session_free(session);
+  else serve_session_free(session);
 }
 
 /* Adds sessions up to `workers`. */

@@ -1,5 +1,6 @@
-/* memory.c -- one budget of bytes for all that requests hold: bodies, what they are decoded to, and replies. Each job
- * has an allocator that counts; what does not fit the budget is refused, and the job knows that it was this. */
+/* memory.c -- one budget of bytes for all that requests hold: bodies, what they are decoded to, replies, and what
+ * sessions have grown by for their sizes (session.c). Each job has an allocator that counts; what does not fit the
+ * budget is refused, and the job knows that it was this. */
 #include <stdlib.h>
 
 #include "server.h"
@@ -83,6 +84,10 @@ bool serve_has_room(serve_job *job, uint64_t bytes) {
   if (bytes <= LITTLE || (bytes <= most && held <= most - bytes)) return true;
   refuse(job, bytes);
   return false;
+}
+
+void serve_hold(serve_server *server, uint64_t bytes, uint64_t before) {
+  __atomic_add_fetch(&server->held, bytes - before, __ATOMIC_RELAXED);
 }
 
 uint64_t serve_held(const serve_server *server) { return __atomic_load_n(&server->held, __ATOMIC_RELAXED); }

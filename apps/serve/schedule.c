@@ -111,7 +111,8 @@ static void work(void *user) {
     uint32_t left = count; /* jobs that are still ours */
     bool is_there = true;
     if (v->python) is_there = serve_python_compute(jobs, &left, session);
-    else serve_compute(jobs, count, session);
+    else serve_compute(jobs, count, serve_session_run(session));
+    if (!v->python) serve_session_settle(session);
     const uint64_t over = sys_clock_ns();
     pthread_mutex_lock(&server->lock);
     if (left) note_times(v, jobs, left, begin, over); /* who has the reply finds it counted */

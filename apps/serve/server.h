@@ -137,8 +137,9 @@ struct serve_version {
   uint32_t batch_rows;         /* jobs that are worth joining, by measurement; at most batch_size */
   uint64_t limit_ns, delay_ms; /* that a request may take; TorchServe's maxBatchDelay, which is only told */
   uint64_t start_ns;           /* in which a process of a Python handler has to be ready */
-  uint64_t client_ms; /* after which clients have given up, by TorchServe's clientTimeoutInMills; 0: not known */
-  void **idle;        /* sessions (td_session, serve_worker) that no thread has; room for SERVE_MOST_WORKERS */
+  uint64_t client_ms;   /* after which clients have given up, by TorchServe's clientTimeoutInMills; 0: not known */
+  void **idle;          /* sessions (serve_session, serve_worker) that no thread has; room for SERVE_MOST_WORKERS */
+  uint64_t first_bytes; /* of sessions: what the first one took when it was warmed */
   uint32_t idle_count, session_count;
   uint32_t threads;            /* of each session: the CPUs over the workers */
   int64_t loaded_s;            /* Unix time */
@@ -286,6 +287,17 @@ bool serve_grow_body(serve_job *job, size_t cap);    /* false: out of memory, or
 void serve_free_body(serve_job *job);
 void serve_drop_bytes(serve_job *job, char *body, size_t cap); /* of what was its body before */
 uint64_t serve_held(const serve_server *server);
+void serve_hold(serve_server *server, uint64_t bytes, uint64_t before); /* counts so many instead of those before */
+
+/* session.c: a session of the engine. `first`: bytes of a first run, beyond which it is counted; 0: those of its own
+ * first one. serve_session_settle: behind each run, when its outputs are not needed any more; may make it anew. */
+typedef struct serve_session serve_session;
+td_status serve_session_new(serve_server *server, const td_model *model, uint32_t threads, uint64_t first,
+                            serve_session **out, td_error *err);
+td_session *serve_session_run(const serve_session *s);
+uint64_t serve_session_first(const serve_session *s); /* 0: it has not run */
+void serve_session_settle(serve_session *s);
+void serve_session_free(serve_session *s); /* NULL is allowed */
 
 /* coding.c: inflates a body that came as gzip or deflate. False: it is refused. */
 bool serve_decode(serve_job *job, base_str coding);

@@ -196,7 +196,7 @@ void worker_end(serve_worker *w) {
   reap(w);
   if (w->fd >= 0) close(w->fd);
   if (w->log >= 0) close(w->log);
-  td_session_free(w->session);
+  serve_session_free(w->session);
   free(w);
 }
 

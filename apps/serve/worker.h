@@ -44,7 +44,7 @@ struct serve_worker {
   _Atomic bool stop; /* its last lines are there */
   bool timed_out, killed;
   int state; /* as waitpid gives it */
-  td_session *session;
+  serve_session *session;
   const python_engine *engine; /* of the session */
 };
 

@@ -1,0 +1,62 @@
+/* session.c -- the engine's sessions. A session keeps the most memory that a request's sizes ever asked for: what it
+ * has beyond its first run is counted with what requests hold, and given back when that becomes much. */
+#include <stdlib.h>
+
+#include "server.h"
+
+struct serve_session {
+  serve_server *server;
+  const td_model *model;
+  td_session *run;
+  uint32_t threads;
+  uint64_t first, bytes; /* of the first run; the most of all */
+};
+
+static td_status make(const serve_session *s, td_session **out, td_error *err) {
+  const td_session_options options = {.size = sizeof options, .threads = s->threads};
+  return td_session_new(s->model, &options, out, err);
+}
+
+td_status serve_session_new(serve_server *server, const td_model *model, uint32_t threads, uint64_t first,
+                            serve_session **out, td_error *err) {
+  serve_session *s = calloc(1, sizeof *s);
+  *out = NULL;
+  if (!s) return base_no_memory(err, "a session");
+  *s = (serve_session){.server = server, .model = model, .threads = threads, .first = first};
+  const td_status status = make(s, &s->run, err);
+  if (status == TD_OK) *out = s;
+  else free(s);
+  return status;
+}
+
+td_session *serve_session_run(const serve_session *s) { return s->run; }
+uint64_t serve_session_first(const serve_session *s) { return s->first; }
+
+static uint64_t growth(const serve_session *s) { return s->bytes > s->first ? s->bytes - s->first : 0; }
+
+static void set_bytes(serve_session *s, uint64_t bytes) {
+  const uint64_t before = growth(s);
+  s->bytes = bytes;
+  serve_hold(s->server, growth(s), before);
+}
+
+void serve_session_settle(serve_session *s) {
+  td_session_stats stats = {.size = sizeof stats};
+  td_session *fresh;
+  if (td_session_get_stats(s->run, &stats, NULL) != TD_OK || !stats.runs) return;
+  const uint64_t bytes = stats.arena_bytes + stats.tail_bytes;
+  if (!s->first) s->first = bytes + 1; /* also where it has none */
+  if (bytes > s->bytes) set_bytes(s, bytes);
+  if (!growth(s) || serve_held(s->server) <= (uint64_t)s->server->options.most_held / 2) return;
+  if (make(s, &fresh, NULL) != TD_OK) return; /* it stays as it is */
+  td_session_free(s->run);
+  s->run = fresh;
+  set_bytes(s, 0);
+}
+
+void serve_session_free(serve_session *s) {
+  if (!s) return;
+  set_bytes(s, 0);
+  td_session_free(s->run);
+  free(s);
+}

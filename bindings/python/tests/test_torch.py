@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import io
+import math
 import threading
 import unittest
 import warnings
@@ -164,6 +165,21 @@ class Compile(unittest.TestCase):
         q = torch.randn(2, 4, 7, 8)
         self.same(lambda q: torch.nn.functional.scaled_dot_product_attention(q, q, q), q)
         self.same(lambda q: torch.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True), q)
+
+    def test_attention_without_numbers(self):
+        """A row whose scores are NaN is NaN, as in the definition; PyTorch's kernel for CPUs gives zeros."""
+        q, k = torch.randn(2, 4, 70, 16), torch.randn(2, 4, 70, 16)
+        q[0, 1, 3] = math.nan
+        for causal in (False, True):
+            with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+                want = torch.nn.functional.scaled_dot_product_attention(q, k, k, is_causal=causal)
+            for backend in ("eager", "native"):
+                torch._dynamo.reset()
+                compiled = torch.compile(lambda q, k: torch.nn.functional.scaled_dot_product_attention(q, k, k, is_causal=causal),
+                                         backend="treadle", options={"backend": backend})
+                with torch.no_grad():
+                    torch.testing.assert_close(compiled(q, k), want, equal_nan=True)
+            self.assertTrue(want[0, 1, 3].isnan().all())
 
     def test_strided_arguments(self):
         self.same(lambda x: x * 2 + 1, torch.randn(6, 8)[::2, 1:5].T)

@@ -15,7 +15,8 @@
 #include <string.h>
 
 enum { MOST_STRIDE = 4, MOST_EXTRA = 1 << 16 }; /* MOST_EXTRA: of lines, or pixels, that a band sees around it */
-enum { TASKS = 24, TASK_WORK = 16384 };         /* tasks wanted, and vector multiply-adds that are worth one */
+enum { TASKS = 24, EACH = 2 };                  /* tasks wanted; of each worker, where they are many */
+enum { TASK_WORK = 16384 };                     /* vector multiply-adds that are worth a task */
 enum { NEAR_FLOATS = 48 * 1024 };               /* of planes and results: the smaller part of L2 */
 enum { LINE = 16 };                             /* floats of a cache line */
 
@@ -39,6 +40,7 @@ typedef struct layer {
   int64_t out_pitch;
   int64_t depth, channels_in, channels_out; /* of a group; of all groups */
   phases along[KERN_CONV_AXES];             /* of lines and pixels; slices have none */
+  int64_t tasks;                            /* that are wanted */
   int64_t rows, columns;                    /* of a band, at most */
   int64_t bands, parts;                     /* of a map's rows and columns */
 } layer;
@@ -102,7 +104,7 @@ static void set_bands(layer *l) {
   const double down = (double)l->along[1].extra, across = (double)l->along[2].extra;
   const double pixels = (double)height * (double)width, maps = (double)c->batch * (double)c->axis[0].out;
   const double work = (double)l->depth * (double)l->channels_out * pixels / (double)l->level->lanes;
-  const double wanted = fmax(fmin(work / TASK_WORK, TASKS / maps), 1);
+  const double wanted = fmax(fmin(work / TASK_WORK, (double)l->tasks / maps), 1);
   const double tiles = 2 * (double)l->level->pixels[0]; /* pixels that are worth a band */
   double rows = (NEAR_FLOATS / ((double)width + across) - planes * down) / all;
   rows = fmax(fmin(rows, (double)height / wanted), fmax(down, tiles / ((double)width + across)));
@@ -114,8 +116,10 @@ static void set_bands(layer *l) {
   l->columns = (width + l->parts - 1) / l->parts;
 }
 
-static void set_sizes(layer *l, const kern_conv *c) {
+/* Bands do not change a bit of a pixel: they may be cut for the workers that there are. */
+static void set_sizes(layer *l, const kern_conv *c, uint32_t workers) {
   l->c = *c;
+  l->tasks = base_max_i64(TASKS, EACH * (int64_t)workers);
   l->depth = c->taps * c->group_in;
   l->channels_in = c->groups * c->group_in;
   l->channels_out = c->groups * c->group_out;
@@ -142,7 +146,7 @@ static td_status take_epilogue(const base_call *call, layer *l) {
 static td_status describe(const base_call *call, const kern_conv *conv, layer *l) {
   const base_tensor *x = base_in(call, 0), *y = base_out(call, 0);
   const int32_t first = conv->channels_first ? 2 : 1, spatial = x->rank - 2;
-  set_sizes(l, conv);
+  set_sizes(l, conv, call->workers);
   l->image = x->data;
   l->out = y->data;
   l->out_pitch = kern_pitch(y);
@@ -363,6 +367,6 @@ bool kern_conv_planes_fit(const kern_conv *c, const kern_planes_level *level) {
   kern_conv sample = *c; /* the order of sums is not to depend on the batch */
   sample.batch = 1;
   layer l = {.level = level};
-  set_sizes(&l, &sample);
+  set_sizes(&l, &sample, 1);
   return l.along[1].extra <= MOST_EXTRA && l.along[2].extra <= MOST_EXTRA && planes_cost(&l) * 1.25 < panels_cost(&l);
 }

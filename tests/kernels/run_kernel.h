@@ -22,6 +22,7 @@ typedef struct run_kernel {
   base_tensor in[RUN_OPERANDS], out;
   base_tensor more[RUN_OUTPUTS - 1]; /* outputs behind it; data NULL: absent */
   uint32_t in_count;                 /* 0: RUN_OPERANDS */
+  uint32_t cut_for;                  /* workers that one thread cuts its tasks for; 0: those that run it */
   const struct kern_tuning *tuning;  /* NULL: the defaults */
 } run_kernel;
 
@@ -83,7 +84,7 @@ static inline void run_kernel_on(const run_kernel *k, uint32_t workers) {
                           .memory = w,
                           .scratch = run_scratch,
                           .worker = i,
-                          .workers = workers,
+                          .workers = k->cut_for ? k->cut_for : workers,
                           .job = 1,
                           .lanes = workers > 1 ? lanes : NULL};
     if (i) assert_int_equal(sys_thread_start(&w->thread, run_on_worker, w, &w->err), TD_OK);

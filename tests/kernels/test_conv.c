@@ -141,6 +141,7 @@ static const problem problems[] = {
     {0, 1, 2, 1, 1700, 1, 33, 1, {1, 400}, {1, 130}, {1, 1}, {0}},    /* long rows of taps, inside */
     {0, 0, 2, 2, 900, 3, 20, 1, {2, 280}, {1, 70}, {1, 1}, {0}},
     {0, 1, 2, 1, 900, 1, 18, 1, {1, 300}, {1, 90}, {1, 1}, {0, 0, 0, 60}}, /* partly outside */
+    {0, 1, 1, 96, 96, 3, 32, 1, {7, 7}, {2, 2}, {1, 1}, {3, 3, 3, 3}},     /* work for tasks of many workers */
     {1, 0, 2, 5, 4, 21, 35, 1, {4, 4}, {2, 2}, {1, 1}, {1, 1, 1, 1}},
     {1, 0, 2, 4, 7, 8, 12, 2, {3, 2}, {3, 4}, {2, 1}, {1, 0, 0, 1}},
     {1, 0, 1, 6, 6, 32, 48, 1, {5, 3}, {2, 1}, {1, 2}, {2, 2, 2, 2}},
@@ -215,6 +216,11 @@ static void check_workers(const kern_row *row, const problem *p) {
     expect_same(row, p, one.y, many.y, p->batch * one.rows * one.columns * p->out);
     free_layer(&many);
   }
+  layer cut = make_layer(row, p, row->lanes);
+  cut.k.cut_for = 112;
+  run_kernel_on(&cut.k, 1);
+  expect_same(row, p, one.y, cut.y, p->batch * one.rows * one.columns * p->out);
+  free_layer(&cut);
   free_layer(&one);
 }
 

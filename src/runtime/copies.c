@@ -1,8 +1,9 @@
 /* copies.c -- weights in the memory of each node: a thread reads those that are near the CPU it runs on.
  *
  * Constants are copied, once for each memory node but the one whose CPU has made the copies: its threads read the
- * plan's own. Each copy is made by a thread on a CPU of its node, whose first touch places the pages there. A step's operands that point into the plan's constants are pointed into the copy when a thread calls its
- * function, which costs a search per operand; all else of the session is as without copies, and so are results. */
+ * plan's own. Each copy is made by a thread on a CPU of its node, whose first touch places the pages there. A step's
+ * operands that point into the plan's constants are pointed into the copy when a thread calls its function, which costs
+ * a search per operand; all else of the session is as without copies, and so are results. */
 #include "runtime/runtime_priv.h"
 #include "sys/topology.h"
 

@@ -95,7 +95,7 @@ static void test_overloads(void **state) {
   v = CALL(&w, "aten::remainder", aten_int(-7), aten_int(2));
   assert_true(v.kind == ATEN_INT && v.u.i == 1);
   v = CALL(&w, "aten::add", aten_text(w.a, "ab"), aten_text(w.a, "c"));
-  assert_true(v.kind == ATEN_STR && base_str_is(v.u.text, "abc"));
+  assert_true(v.kind == ATEN_STR && base_str_is(aten_str_of(&v), "abc"));
   v = CALL(&w, "aten::add", INTS(&w, 1), INTS(&w, 2, 3));
   assert_int_equal(CALL(&w, "aten::len", v).u.i, 3);
   assert_int_equal(CALL(&w, "aten::size", x, aten_int(-1)).u.i, 3);

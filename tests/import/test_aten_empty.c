@@ -107,7 +107,7 @@ static void least_squares(void **state) {
   world w;
   start(&w);
   for (int i = 0; i < 2; i++) {
-    const aten_keyword driver = {BASE_STR("driver"), aten_str(drivers[i])};
+    const aten_keyword driver = {BASE_STR("driver"), aten_str(w.a, drivers[i])};
     const aten_value two[] = {ONES(&w, 3, 0), ONES(&w, 3, 2)};
     aten_value y = aten_call(w.a, "aten::linalg_lstsq", NULL, two, 2, &driver, 1);
     assert_int_equal(w.build.status, TD_OK);

@@ -67,8 +67,9 @@ const char *aten_get_str(aten_args *c, uint32_t i) {
     refuse_unknown(c, i);
     return "";
   }
-  char *text = aten_alloc(c->a, v->u.text.length + 1);
-  if (text && v->u.text.length) memcpy(text, v->u.text.at, v->u.text.length);
+  const base_str s = aten_str_of(v);
+  char *text = aten_alloc(c->a, s.length + 1);
+  if (text && s.length) memcpy(text, s.at, s.length);
   return text ? text : "";
 }
 

@@ -62,7 +62,12 @@ struct aten_promise {
   bool (*meet)(const aten_promise *x, const aten_promise *y);
 };
 
-/* Copied freely. Lists, dicts and objects are shared by reference, as in Python. */
+typedef struct aten_complex_number {
+  double re, im;
+} aten_complex_number;
+
+/* Copied freely, in two registers. Lists, dicts and objects are shared by reference, as in Python; so are texts and
+ * complex numbers, which do not change. */
 struct aten_value {
   aten_kind kind;
   /* Of INT, FLOAT, BOOL: the rank-0 value (i64, f64, bool) that only running can tell; of LIST, FUTURE, STR: the value
@@ -72,10 +77,8 @@ struct aten_value {
     int64_t i;
     double f;
     bool b;
-    struct {
-      double re, im;
-    } complex;
-    base_str text; /* STR, DEVICE */
+    const aten_complex_number *complex; /* read by aten_complex_of */
+    const base_str *text;               /* STR, DEVICE; read by aten_str_of */
     aten_tensor *tensor;
     aten_list *list; /* LIST, TUPLE */
     aten_dict *dict;
@@ -92,7 +95,13 @@ static inline bool aten_is_known(const aten_value *v) {
 static inline aten_value aten_int(int64_t i) { return (aten_value){.kind = ATEN_INT, .u.i = i}; }
 static inline aten_value aten_float(double f) { return (aten_value){.kind = ATEN_FLOAT, .u.f = f}; }
 static inline aten_value aten_bool(bool b) { return (aten_value){.kind = ATEN_BOOL, .u.b = b}; }
-static inline aten_value aten_str(base_str s) { return (aten_value){.kind = ATEN_STR, .u.text = s}; }
+/* NONE and failed when out of memory; the bytes of `s` are not copied. */
+aten_value aten_str(aten *a, base_str s);
+aten_value aten_device(aten *a, base_str s);
+aten_value aten_complex(aten *a, double re, double im);
+/* Of a STR or DEVICE that is known; "" of others. Of a COMPLEX; 0 of others. */
+base_str aten_str_of(const aten_value *v);
+aten_complex_number aten_complex_of(const aten_value *v);
 
 /* ---- an import ---- */
 

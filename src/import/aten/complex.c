@@ -52,7 +52,7 @@ static aten_value argument(aten_args *c, const aten_param *p, const aten_value *
     if (!aten_is_complex_type(v->u.i)) aten_refuse(c, "of complex numbers to real ones");
     return aten_int(aten_part_type(v->u.i));
   }
-  if (v->kind == ATEN_COMPLEX) return aten_float(imaginary ? v->u.complex.im : v->u.complex.re);
+  if (v->kind == ATEN_COMPLEX) return aten_float(imaginary ? aten_complex_of(v).im : aten_complex_of(v).re);
   if (aten_is_complex(v)) return part_of(c, v, imaginary);
   if (!imaginary || is_choice(p)) return *v;
   if (v->kind == ATEN_TENSOR) return zeros_of(c, v);

@@ -49,8 +49,8 @@ aten_pair aten_pair_of(aten_args *c, const aten_value *v, td_dtype d) {
     pair p = aten_parts(c, v);
     return (pair){ir_build_cast(c->b, p.re, d), ir_build_cast(c->b, p.im, d)};
   }
-  if (v->kind == ATEN_COMPLEX)
-    return (pair){ir_build_scalar(c->b, d, v->u.complex.re), ir_build_scalar(c->b, d, v->u.complex.im)};
+  const aten_complex_number z = aten_complex_of(v);
+  if (v->kind == ATEN_COMPLEX) return (pair){ir_build_scalar(c->b, d, z.re), ir_build_scalar(c->b, d, z.im)};
   return (pair){aten_as(c->a, v, d), ir_build_scalar(c->b, d, 0)};
 }
 

@@ -53,13 +53,13 @@ int64_t aten_tensor_scalar_type(aten *a, const aten_value *tensor) {
 aten_value aten_lower_dtype(aten_args *c) { return aten_int(aten_tensor_scalar_type(c->a, self(c))); }
 aten_value aten_lower_device(aten_args *c) {
   if (self(c)->kind == ATEN_STR) return (aten_value){.kind = ATEN_DEVICE, .u.text = self(c)->u.text};
-  return (aten_value){.kind = ATEN_DEVICE, .u.text = BASE_STR("cpu")};
+  return aten_device(c->a, BASE_STR("cpu"));
 }
 aten_value aten_lower_device_type(aten_args *c) {
-  base_str s = self(c)->u.text;
+  base_str s = aten_str_of(self(c));
   size_t n = 0;
   while (n < s.length && s.at[n] != ':') n++;
-  return aten_str((base_str){s.at, n});
+  return aten_str(c->a, (base_str){s.at, n});
 }
 /* data: "t", "f", "n": true, false, None whatever is asked */
 aten_value aten_lower_constant(aten_args *c) {
@@ -278,8 +278,8 @@ aten_value aten_lower_list_copy(aten_args *c) {
   if (!aten_is_known(self(c))) return aten_list_graph(c->a, self(c)->u.list->graph, self(c)->u.list->promise);
   if (self(c)->kind == ATEN_STR) {
     aten_value v = aten_list_of(c->a, NULL, 0);
-    for (size_t i = 0; i < self(c)->u.text.length; i++)
-      aten_list_append(c->a, v.u.list, aten_str((base_str){self(c)->u.text.at + i, 1}));
+    const base_str s = aten_str_of(self(c));
+    for (size_t i = 0; i < s.length; i++) aten_list_append(c->a, v.u.list, aten_str(c->a, (base_str){s.at + i, 1}));
     return v;
   }
   aten_list *l = list_of(c, 0);
@@ -358,9 +358,10 @@ aten_value aten_lower_list_find(aten_args *c) {
 
 static bool before(const aten_value *x, const aten_value *y) {
   if (x->kind == ATEN_STR && y->kind == ATEN_STR) {
-    size_t n = x->u.text.length < y->u.text.length ? x->u.text.length : y->u.text.length;
-    int order = n ? memcmp(x->u.text.at, y->u.text.at, n) : 0;
-    return order ? order < 0 : x->u.text.length < y->u.text.length;
+    const base_str s = aten_str_of(x), t = aten_str_of(y);
+    size_t n = s.length < t.length ? s.length : t.length;
+    int order = n ? memcmp(s.at, t.at, n) : 0;
+    return order ? order < 0 : s.length < t.length;
   }
   double p = x->kind == ATEN_FLOAT ? x->u.f : x->kind == ATEN_BOOL ? x->u.b : (double)x->u.i;
   double q = y->kind == ATEN_FLOAT ? y->u.f : y->kind == ATEN_BOOL ? y->u.b : (double)y->u.i;
@@ -402,7 +403,7 @@ aten_value aten_lower_len(aten_args *c) {
   if (!aten_is_known(v)) return aten_number(c->a, IR_EMIT(c->b, "td::list_len", v->u.list->graph));
   if (v->kind == ATEN_LIST || v->kind == ATEN_TUPLE) return aten_int(v->u.list->items.count);
   if (v->kind == ATEN_DICT) return aten_int(v->u.dict->keys.count);
-  if (v->kind == ATEN_STR) return aten_int((int64_t)v->u.text.length);
+  if (v->kind == ATEN_STR) return aten_int((int64_t)aten_str_of(v).length);
   return aten_size(c->a, aten_read(c->a, v), 0);
 }
 

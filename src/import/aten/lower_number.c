@@ -128,8 +128,8 @@ static aten_value complex_binary(aten_args *c, const aten_value *x, const aten_v
   const bool both = x->kind == ATEN_COMPLEX && y->kind == ATEN_COMPLEX;
   if (!both && !aten_is_known(x->kind == ATEN_COMPLEX ? y : x)) aten_refuse(c, "of numbers that only running tells");
   if (ir_build_failed(c->b)) return ATEN_NOTHING;
-  const double a = x->kind == ATEN_COMPLEX ? x->u.complex.re : f(x), b = x->kind == ATEN_COMPLEX ? x->u.complex.im : 0,
-               p = y->kind == ATEN_COMPLEX ? y->u.complex.re : f(y), q = y->kind == ATEN_COMPLEX ? y->u.complex.im : 0,
+  const double a = x->kind == ATEN_COMPLEX ? aten_complex_of(x).re : f(x), b = aten_complex_of(x).im,
+               p = y->kind == ATEN_COMPLEX ? aten_complex_of(y).re : f(y), q = aten_complex_of(y).im,
                square = p * p + q * q;
   const struct {
     const char *name;
@@ -139,8 +139,7 @@ static aten_value complex_binary(aten_args *c, const aten_value *x, const aten_v
                  {"mul", a * p - b * q, a * q + b * p},
                  {"div", (a * p + b * q) / square, (b * p - a * q) / square}};
   for (size_t i = 0; i < sizeof results / sizeof *results; i++)
-    if (strcmp(results[i].name, c->row->data) == 0)
-      return (aten_value){.kind = ATEN_COMPLEX, .u.complex = {results[i].re, results[i].im}};
+    if (strcmp(results[i].name, c->row->data) == 0) return aten_complex(c->a, results[i].re, results[i].im);
   aten_refuse(c, "of complex numbers");
   return ATEN_NOTHING;
 }
@@ -186,9 +185,10 @@ static aten_value compare(aten *a, const compare_row *row, const aten_value *x, 
   }
   bool texts = x->kind == ATEN_STR && y->kind == ATEN_STR && aten_is_known(x) && aten_is_known(y);
   if (texts && row->less != row->greater) {
-    size_t n = x->u.text.length < y->u.text.length ? x->u.text.length : y->u.text.length;
-    int order = n ? memcmp(x->u.text.at, y->u.text.at, n) : 0;
-    if (!order) order = (x->u.text.length > y->u.text.length) - (x->u.text.length < y->u.text.length);
+    const base_str s = aten_str_of(x), t = aten_str_of(y);
+    size_t n = s.length < t.length ? s.length : t.length;
+    int order = n ? memcmp(s.at, t.at, n) : 0;
+    if (!order) order = (s.length > t.length) - (s.length < t.length);
     return aten_bool((order < 0 && row->less) || (order == 0 && row->equal) || (order > 0 && row->greater));
   }
   if (row->less != row->greater) {
@@ -269,7 +269,7 @@ aten_value aten_lower_number_unary(aten_args *c) {
   for (size_t k = 0; k < sizeof unary_rows / sizeof *unary_rows; k++)
     if (strcmp(unary_rows[k].name, c->row->data) == 0) row = &unary_rows[k];
   if (x->kind == ATEN_COMPLEX && row && row->real == negate)
-    return (aten_value){.kind = ATEN_COMPLEX, .u.complex = {-x->u.complex.re, -x->u.complex.im}};
+    return aten_complex(c->a, -aten_complex_of(x).re, -aten_complex_of(x).im);
   if (!row || !is_number(x)) {
     aten_refuse(c, "of %s", aten_kind_name(x));
     return ATEN_NOTHING;
@@ -341,7 +341,7 @@ aten_value aten_lower_number_test(aten_args *c) {
 /* ---- conversions: int(), float(), bool(), complex ... of a number, a text, or a tensor of one element ---- */
 
 static aten_value of_text(aten_args *c, char kind) {
-  base_str s = c->args[0].u.text;
+  base_str s = aten_str_of(&c->args[0]);
   int64_t whole = 0;
   if (kind == 'i' && base_str_int(s, &whole)) return aten_int(whole);
   char *text = aten_alloc(c->a, s.length + 1);

@@ -8,7 +8,7 @@
 
 static base_str text_of(aten_args *c, uint32_t i) {
   const aten_value *v = &c->args[i];
-  if (v->kind == ATEN_STR && aten_is_known(v)) return v->u.text;
+  if (v->kind == ATEN_STR && aten_is_known(v)) return aten_str_of(v);
   aten_refuse(c, "a text that is known at import is needed");
   return BASE_STR("");
 }
@@ -21,7 +21,7 @@ static aten_value finish(aten_args *c, base_text *text) {
   else {
     char *copy = aten_alloc(c->a, text->length + 1);
     if (copy && text->length) memcpy(copy, text->at, text->length);
-    if (copy) v = aten_str((base_str){copy, text->length});
+    if (copy) v = aten_str(c->a, (base_str){copy, text->length});
   }
   base_text_free(text);
   return v;
@@ -101,14 +101,14 @@ aten_value aten_lower_text_get(aten_args *c) {
     aten_refuse(c, "position %lld of a text of %zu", (long long)at, s.length);
     return ATEN_NOTHING;
   }
-  return aten_str((base_str){s.at + at, 1});
+  return aten_str(c->a, (base_str){s.at + at, 1});
 }
 aten_value aten_lower_text_slice(aten_args *c) {
   base_str s = text_of(c, 0);
   int64_t at = 0, step = 1, count = aten_slice_bounds(c, (int64_t)s.length, &at, &step);
   char *text = aten_alloc(c->a, (size_t)count + 1);
   for (int64_t i = 0; text && i < count; i++) text[i] = s.at[at + i * step];
-  return aten_str((base_str){text ? text : "", text ? (size_t)count : 0});
+  return aten_str(c->a, (base_str){text ? text : "", text ? (size_t)count : 0});
 }
 /* data: "s" startswith, "e" endswith, "f" find, "c" contains */
 aten_value aten_lower_text_find(aten_args *c) {
@@ -146,7 +146,7 @@ aten_value aten_lower_text_split(aten_args *c) {
     bool here = i + by.length <= s.length && memcmp(s.at + i, by.at, by.length) == 0;
     if (!here && i < s.length) continue;
     bool skip = !aten_has(c, 1) && i == from; /* runs of spaces are one */
-    if (!skip) aten_list_append(c->a, list.u.list, aten_str((base_str){s.at + from, i - from}));
+    if (!skip) aten_list_append(c->a, list.u.list, aten_str(c->a, (base_str){s.at + from, i - from}));
     from = i + by.length;
     i += by.length - 1;
   }
@@ -219,7 +219,7 @@ static void print_value(printing *p, const aten_value *v) {
   if (v->kind == ATEN_TENSOR && !v->u.tensor->is_complex && !v->u.tensor->quant)
     print_place(p, PLACE_TENSOR, aten_read(p->a, v));
   else if (number) print_place(p, PLACE_NUMBER, aten_graph_value(p->a, v));
-  else if (v->kind == ATEN_STR && aten_is_known(v)) print_text(p, v->u.text);
+  else if (v->kind == ATEN_STR && aten_is_known(v)) print_text(p, aten_str_of(v));
   else if (v->kind == ATEN_LIST && aten_is_known(v)) print_items(p, v->u.list, "[", "]");
   else if (v->kind == ATEN_TUPLE) print_items(p, v->u.list, "(", v->u.list->items.count == 1 ? ",)" : ")");
   else if (v->kind == ATEN_DICT) print_dict(p, v->u.dict);

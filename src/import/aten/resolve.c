@@ -91,7 +91,8 @@ static aten_value convert_atom(aten *a, uint8_t atom, const aten_value *v) {
   if (v->kind == ATEN_NONE || (takes[atom] & BIT(v->kind))) return *v;
   if (atom == ATEN_ATOM_DEVICE) return (aten_value){.kind = ATEN_DEVICE, .u.text = v->u.text};
   if (atom == ATEN_ATOM_TENSOR) {
-    float parts[] = {(float)v->u.complex.re, (float)v->u.complex.im};
+    const aten_complex_number z = aten_complex_of(v);
+    float parts[] = {(float)z.re, (float)z.im};
     base_tensor pair = base_tensor_of(parts, TD_F32, 1, (int64_t[]){2});
     if (v->kind == ATEN_COMPLEX) return aten_of_complex(a, ir_build_constant(a->b, &pair));
     td_dtype dtype = v->kind == ATEN_FLOAT ? TD_F32 : v->kind == ATEN_BOOL ? TD_BOOL : TD_I64;

@@ -162,7 +162,10 @@ static aten_value read_value(reader *r, const aten_param *p) {
     const char *from = r->at, *end = strchr(from, '"');
     if (!end) r->failed = true;
     else r->at = end + 1;
-    return aten_str((base_str){from, end ? (size_t)(end - from) : 0});
+    base_str *text = base_new(r->arena, base_str, 1);
+    if (text) *text = (base_str){from, end ? (size_t)(end - from) : 0};
+    r->failed = r->failed || !text;
+    return (aten_value){.kind = ATEN_STR, .u.text = text};
   }
   return read_number(r, p);
 }

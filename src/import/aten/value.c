@@ -139,7 +139,29 @@ aten_value aten_text(aten *a, const char *text) {
   char *copy = aten_alloc(a, length + 1);
   if (!copy) return ATEN_NOTHING;
   memcpy(copy, text, length);
-  return aten_str((base_str){copy, length});
+  return aten_str(a, (base_str){copy, length});
+}
+
+static aten_value text_value(aten *a, aten_kind kind, base_str s) {
+  base_str *text = aten_alloc(a, sizeof *text);
+  if (!text) return ATEN_NOTHING;
+  *text = s;
+  return (aten_value){.kind = kind, .u.text = text};
+}
+aten_value aten_str(aten *a, base_str s) { return text_value(a, ATEN_STR, s); }
+aten_value aten_device(aten *a, base_str s) { return text_value(a, ATEN_DEVICE, s); }
+aten_value aten_complex(aten *a, double re, double im) {
+  aten_complex_number *number = aten_alloc(a, sizeof *number);
+  if (!number) return ATEN_NOTHING;
+  *number = (aten_complex_number){re, im};
+  return (aten_value){.kind = ATEN_COMPLEX, .u.complex = number};
+}
+base_str aten_str_of(const aten_value *v) {
+  const bool text = (v->kind == ATEN_STR || v->kind == ATEN_DEVICE) && !v->graph.id && v->u.text;
+  return text ? *v->u.text : (base_str){"", 0};
+}
+aten_complex_number aten_complex_of(const aten_value *v) {
+  return v->kind == ATEN_COMPLEX ? *v->u.complex : (aten_complex_number){0, 0};
 }
 
 void aten_list_append(aten *a, aten_list *list, aten_value item) {
@@ -209,9 +231,9 @@ bool aten_same(const aten_value *x, const aten_value *y) {
   if (x->kind != y->kind) return false;
   switch (x->kind) {
     case ATEN_NONE: return true;
-    case ATEN_COMPLEX: return x->u.complex.re == y->u.complex.re && x->u.complex.im == y->u.complex.im;
+    case ATEN_COMPLEX: return x->u.complex->re == y->u.complex->re && x->u.complex->im == y->u.complex->im;
     case ATEN_STR:
-    case ATEN_DEVICE: return base_str_equal(x->u.text, y->u.text);
+    case ATEN_DEVICE: return base_str_equal(aten_str_of(x), aten_str_of(y));
     case ATEN_TENSOR: return x->u.tensor == y->u.tensor;
     case ATEN_LIST:
     case ATEN_TUPLE:
@@ -268,10 +290,10 @@ static void print_value(const aten_value *v, bool quoted, base_text *text) {
     case ATEN_INT: base_text_print(text, "%lld", (long long)v->u.i); break;
     case ATEN_FLOAT: print_float(v->u.f, text); break;
     case ATEN_BOOL: base_text_print(text, "%s", v->u.b ? "True" : "False"); break;
-    case ATEN_COMPLEX: base_text_print(text, "(%g%+gj)", v->u.complex.re, v->u.complex.im); break;
+    case ATEN_COMPLEX: base_text_print(text, "(%g%+gj)", v->u.complex->re, v->u.complex->im); break;
     case ATEN_STR:
     case ATEN_DEVICE:
-      base_text_print(text, quoted ? "'%.*s'" : "%.*s", (int)v->u.text.length, v->u.text.at ? v->u.text.at : "");
+      base_text_print(text, quoted ? "'%.*s'" : "%.*s", (int)aten_str_of(v).length, aten_str_of(v).at);
       break;
     case ATEN_LIST: print_items(v->u.list->items.at, v->u.list->items.count, "[", "]", text); break;
     case ATEN_TUPLE: print_items(v->u.list->items.at, v->u.list->items.count, "(", ")", text); break;

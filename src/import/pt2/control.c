@@ -274,7 +274,8 @@ static void run_wrapped(pt2 *p, pt2_scope *s, const fmt_json *node) {
 static void run_autocast(pt2 *p, pt2_scope *s, const fmt_json *node) {
   region r;
   if (!read_region(p, s, node, 1, &r)) return;
-  bool other_device = r.before_count > 0 && r.before[0].kind == ATEN_STR && !base_str_is(r.before[0].u.text, "cpu");
+  bool other_device =
+      r.before_count > 0 && r.before[0].kind == ATEN_STR && !base_str_is(aten_str_of(&r.before[0]), "cpu");
   bool enabled = r.before_count < 3 || r.before[2].kind != ATEN_BOOL || r.before[2].u.b;
   if (enabled && !other_device)
     ir_build_fail(&p->b, TD_UNSUPPORTED,

@@ -136,12 +136,11 @@ static aten_value read_optional(pt2 *p, pt2_scope *s, const fmt_json *value) {
 }
 
 static aten_value read_complex(pt2 *p, pt2_scope *s, const fmt_json *value) {
-  aten_value v = {.kind = ATEN_COMPLEX};
+  double re = 0, im = 0;
   (void)s;
-  if (!pt2_float(fmt_json_get(value, "real"), &v.u.complex.re) ||
-      !pt2_float(fmt_json_get(value, "imag"), &v.u.complex.im))
+  if (!pt2_float(fmt_json_get(value, "real"), &re) || !pt2_float(fmt_json_get(value, "imag"), &im))
     pt2_fail(p, "an argument is no complex number");
-  return v;
+  return aten_complex(p->a, re, im);
 }
 
 static aten_value read_ints(pt2 *p, pt2_scope *s, const fmt_json *value) { return read_list(p, s, value, read_int); }

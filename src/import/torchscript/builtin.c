@@ -46,7 +46,7 @@ static aten_value uninitialized(ts_frame *f, const ts_expr *e, const char *op) {
 static aten_value get_attribute(ts_frame *f, const ts_expr *e, const char *op) {
   (void)op;
   aten_value base = argument(f, e, 1), name = argument(f, e, 2);
-  if (ts_ok(f->im) && name.kind == ATEN_STR) return ts_get_attribute(f, e->place, &base, name.u.text);
+  if (ts_ok(f->im) && name.kind == ATEN_STR) return ts_get_attribute(f, e->place, &base, aten_str_of(&name));
   ts_fail(f, e->place, TD_BAD_FILE, "the name of an attribute is no text");
   return ATEN_NOTHING;
 }
@@ -150,7 +150,7 @@ static void make_members(ts_import *im, ts_class *class) {
     const ts_field *field = &class->def->fields.at[i];
     ts_object *o = field->value ? ts_new_object(im, class) : NULL;
     if (!o || o->base.slot_count < ENUM_SLOTS) continue;
-    o->base.slots[ENUM_NAME] = aten_str(field->name);
+    o->base.slots[ENUM_NAME] = aten_str(im->a, field->name);
     o->base.slots[ENUM_VALUE] = ts_eval(&top, field->value);
     class->members[i] = o;
   }
@@ -172,6 +172,6 @@ aten_value ts_enum_of_value(ts_import *im, ts_class *class, const aten_value *va
 }
 
 aten_value ts_enum_of_name(ts_import *im, ts_class *class, base_str name) {
-  aten_value wanted = aten_str(name);
+  aten_value wanted = aten_str(im->a, name);
   return find_member(im, class, &wanted, ENUM_NAME);
 }

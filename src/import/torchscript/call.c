@@ -75,9 +75,10 @@ static base_str last_part(base_str path) {
 
 /* The program ends here: outright, or where the region that is built is taken. */
 static aten_value op_raise(ts_frame *f, ts_place place, const arguments *a) {
-  base_str text = a->count && a->values[0].kind == ATEN_STR && aten_is_known(&a->values[0]) ? a->values[0].u.text
+  base_str text = a->count && a->values[0].kind == ATEN_STR && aten_is_known(&a->values[0]) ? aten_str_of(&a->values[0])
                                                                                             : BASE_STR("an exception");
-  base_str kind = a->count > 1 && a->values[1].kind == ATEN_STR ? last_part(a->values[1].u.text) : (base_str){"", 0};
+  base_str kind =
+      a->count > 1 && a->values[1].kind == ATEN_STR ? last_part(aten_str_of(&a->values[1])) : (base_str){"", 0};
   const char *message =
       base_arena_format(f->im->arena, "%.*s%s%.*s", (int)kind.length, kind.at, kind.length ? ": " : "",
                         (int)(text.length < 400 ? text.length : 400), text.at);

@@ -7,15 +7,14 @@ static aten_value undefined(void) { return (aten_value){.kind = ATEN_UNDEFINED};
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-static bool free_name(base_str name, aten_value *out) {
+static bool free_name(aten *a, base_str name, aten_value *out) {
   static const struct {
     const char *name;
     double re, im;
   } numbers[] = {{"inf", HUGE_VAL, 0}, {"nan", NAN, 0}, {"infj", 0, HUGE_VAL}, {"nanj", 0, NAN}};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
     if (!base_str_is(name, numbers[i].name)) continue;
-    *out = i < 2 ? aten_float(numbers[i].re)
-                 : (aten_value){.kind = ATEN_COMPLEX, .u.complex = {numbers[i].re, numbers[i].im}};
+    *out = i < 2 ? aten_float(numbers[i].re) : aten_complex(a, numbers[i].re, numbers[i].im);
     return true;
   }
   return false;
@@ -30,7 +29,7 @@ static aten_value eval_name(ts_frame *f, const ts_expr *e) {
     return value;
   }
   if (local) return undefined();
-  return free_name(e->text, &value) ? value : ts_eval_path(f, e, e->text);
+  return free_name(f->im->a, e->text, &value) ? value : ts_eval_path(f, e, e->text);
 }
 
 static bool begins_with_local(ts_frame *f, const ts_expr *e) {
@@ -206,8 +205,8 @@ static aten_value eval(ts_frame *f, const ts_expr *e) {
     case TS_FALSE: return aten_bool(false);
     case TS_INT: return aten_int(e->number.i);
     case TS_FLOAT: return aten_float(e->number.f);
-    case TS_COMPLEX: return (aten_value){.kind = ATEN_COMPLEX, .u.complex = {0, e->number.f}};
-    case TS_STRING: return aten_str(e->text);
+    case TS_COMPLEX: return aten_complex(f->im->a, 0, e->number.f);
+    case TS_STRING: return aten_str(f->im->a, e->text);
     case TS_NAME: return eval_name(f, e);
     case TS_ATTRIBUTE: return eval_attribute(f, e);
     case TS_CALL: return ts_eval_call(f, e);

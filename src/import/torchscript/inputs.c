@@ -222,7 +222,7 @@ static aten_value build_parts(inputs *in, uint32_t param, const ts_expr *type, b
     if (part[0] != '[' || (part[1] != '\'' && part[1] != '"') || length < 5) continue;
     is_dict = true;
     const char *key = base_arena_slice(im->arena, part + 2, length - 4);
-    if (ts_ok(im) && key) aten_dict_set(im->a, dict.u.dict, aten_str(base_str_of(key)), v);
+    if (ts_ok(im) && key) aten_dict_set(im->a, dict.u.dict, aten_str(im->a, base_str_of(key)), v);
   }
   if (is_dict) return dict;
   bool is_tuple = type && type->kind == TS_INDEX && ts_type_is(type->items[0], "Tuple");

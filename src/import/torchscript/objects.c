@@ -179,10 +179,9 @@ static aten_value load(ts_import *im, const fmt_object *o, bool is_constant, con
     case FMT_OBJ_BOOL: return aten_bool(o->u.i != 0);
     case FMT_OBJ_INT: return aten_int(o->u.i);
     case FMT_OBJ_FLOAT: return aten_float(o->u.f);
-    case FMT_OBJ_STR: return aten_str(o->u.str);
-    case FMT_OBJ_DEVICE: return (aten_value){.kind = ATEN_DEVICE, .u.text = o->u.str};
-    case FMT_OBJ_COMPLEX:
-      return (aten_value){.kind = ATEN_COMPLEX, .u.complex = {o->u.items.at[0]->u.f, o->u.items.at[1]->u.f}};
+    case FMT_OBJ_STR: return aten_str(im->a, o->u.str);
+    case FMT_OBJ_DEVICE: return aten_device(im->a, o->u.str);
+    case FMT_OBJ_COMPLEX: return aten_complex(im->a, o->u.items.at[0]->u.f, o->u.items.at[1]->u.f);
     case FMT_OBJ_TENSOR: return load_tensor(im, o, is_constant, path);
     case FMT_OBJ_LIST: return load_list(im, o, is_constant, path);
     case FMT_OBJ_TUPLE: return load_tuple(im, o, is_constant, path);

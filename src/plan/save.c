@@ -219,8 +219,10 @@ static td_status add_piece(saving *s, plan_image *image, const void *at, uint64_
 }
 
 static td_status pad_to(saving *s, plan_image *image, uint64_t offset) {
-  static const char zeros[FILE_PAGE];
-  return add_piece(s, image, zeros, offset - image->bytes);
+  const uint64_t bytes = offset - image->bytes;
+  const void *zeros = bytes ? base_arena_alloc(s->arena, (size_t)bytes) : NULL; /* cleared */
+  if (bytes && !zeros) return no_memory(s);
+  return add_piece(s, image, zeros, bytes);
 }
 
 static td_status add_constant_pieces(saving *s, plan_image *image, uint64_t start) {

@@ -15,6 +15,13 @@
 #define LN2 0.693147182f
 #define LOG2_E 1.44269504f
 
+/* Functions of many steps: called where code is to be small rather than fast. */
+#ifdef KERN_SMALL
+#define V_MATH static __attribute__((noinline, unused))
+#else
+#define V_MATH V_INLINE
+#endif
+
 /* ---- exponentials ---- */
 
 /* a * 2^n for whole n in [-252, 254]; a result that is no normal number is rounded once. */
@@ -45,23 +52,23 @@ V_INLINE vf v_exp_core(vf r) {
   q = v_fma(q, r, v_set(0.49999994040f));
   return v_fma(v_mul(r, r), q, r);
 }
-V_INLINE vf v_exp(vf x) {
+V_MATH vf v_exp(vf x) {
   vf n, r = v_exp_reduce(v_min(v_set(89), v_max(v_set(-104), x)), &n);
   return v_scale(v_add(v_exp_core(r), v_set(1)), n);
 }
 /* exp(x) for x <= 88; results below the normal numbers become 0. What softmax and sigmoids use: denormals would cost
  * them time and tell nothing. */
-V_INLINE vf v_exp_flush(vf x) {
+V_MATH vf v_exp_flush(vf x) {
   const vf least = v_set(-87.336544f);
   vf n, r = v_exp_reduce(v_max(least, x), &n), y = v_scale_normal(v_add(v_exp_core(r), v_set(1)), n);
   return v_select(v_le(x, least), v_zero(), y);
 }
 /* exp(x) - 1 for x <= 87, relative to the result. */
-V_INLINE vf v_expm1_low(vf x) {
+V_MATH vf v_expm1_low(vf x) {
   vf n, r = v_exp_reduce(v_max(v_set(-40), x), &n), power = v_pow2(n);
   return v_fma(v_exp_core(r), power, v_sub(power, v_set(1)));
 }
-V_INLINE vf v_expm1(vf x) {
+V_MATH vf v_expm1(vf x) {
   const vf most = v_set(80); /* from here on -1 changes nothing */
   return v_select(v_lt(most, x), v_exp(x), v_expm1_low(v_min(most, x)));
 }
@@ -69,7 +76,7 @@ V_INLINE vf v_expm1(vf x) {
 /* ---- logarithms ---- */
 
 /* x = 2^*e (1 + *f), 1 + *f in [sqrt(1/2), sqrt(2)), for normal and smaller x > 0. Gives log(1 + f) - f + f^2 / 2. */
-V_INLINE vf v_log_parts(vf x, vf *e, vf *f) {
+V_MATH vf v_log_parts(vf x, vf *e, vf *f) {
   const vi root_half = vi_set(0x3f3504f3);
   vm tiny = v_lt(x, v_set(0x1p-126f));
   vf normal = v_select(tiny, v_mul(x, v_set(0x1p24f)), x);
@@ -91,31 +98,31 @@ V_INLINE vf v_log_ends(vf x, vf y) {
   y = v_select(v_lt(x, v_zero()), v_set(NAN), y);
   return v_select(v_eq(x, v_zero()), v_set(-INFINITY), y);
 }
-V_INLINE vf v_log(vf x) {
+V_MATH vf v_log(vf x) {
   vf e, f, y = v_log_parts(x, &e, &f);
   y = v_fma(e, v_set(LN2_LOW), y);
   y = v_add(v_fnma(v_mul(f, f), v_set(0.5f), y), f);
   return v_log_ends(x, v_fma(e, v_set(LN2_HIGH), y));
 }
 /* 2.5 ULP, as v_log10. */
-V_INLINE vf v_log2(vf x) {
+V_MATH vf v_log2(vf x) {
   vf e, f, y = v_log_parts(x, &e, &f);
   y = v_add(v_fnma(v_mul(f, f), v_set(0.5f), y), f);
   return v_log_ends(x, v_add(v_fma(y, v_set(0.442695041f), y), e));
 }
 /* log10(2) is split so that e times its first part is exact. */
-V_INLINE vf v_log10(vf x) {
+V_MATH vf v_log10(vf x) {
   vf e, f, y = v_log_parts(x, &e, &f);
   y = v_mul(v_add(v_fnma(v_mul(f, f), v_set(0.5f), y), f), v_set(0.434294482f));
   return v_log_ends(x, v_fma(e, v_set(0.301025390625f), v_fma(e, v_set(4.60503907e-6f), y)));
 }
 /* log(1 + x) for x in [0, 1], relative to the result: the rounding error of 1 + x is put back (Kahan). */
-V_INLINE vf v_log1p_unit(vf x) {
+V_MATH vf v_log1p_unit(vf x) {
   vf u = v_add(x, v_set(1)), lost = v_sub(x, v_sub(u, v_set(1)));
   return v_add(v_log(u), v_div(lost, u));
 }
 /* The same for any x: of -1 and infinity there is nothing to put back. */
-V_INLINE vf v_log1p(vf x) {
+V_MATH vf v_log1p(vf x) {
   vf u = v_add(x, v_set(1)), y = v_log(u), lost = v_div(v_sub(x, v_sub(u, v_set(1))), u);
   return v_add(y, v_select(v_lt(v_abs(y), v_set(INFINITY)), lost, v_zero()));
 }
@@ -137,7 +144,7 @@ V_INLINE vf v_turn_reduce(vf x, vf n, vf *low) {
   return r;
 }
 /* sin(x + quarters pi/2) for |x| <= V_TURNS. */
-V_INLINE vf v_wave(vf x, int32_t quarters) {
+V_MATH vf v_wave(vf x, int32_t quarters) {
   const vf one = v_set(1), half = v_set(0.5f);
   vf n = v_round(v_mul(x, v_set(0.636619772f))), low, r = v_turn_reduce(x, n, &low), z = v_mul(r, r);
   vi turn = vi_add(v_to_int(n), vi_set(quarters));
@@ -150,12 +157,12 @@ V_INLINE vf v_wave(vf x, int32_t quarters) {
   return v_as_float(vi_xor(v_as_int(y), vi_and(vi_shl(turn, 30), vi_set(INT32_MIN))));
 }
 /* 1.5 ULP. Lanes beyond V_TURNS are libm's, and no others: what stands beside an element does not change it. */
-V_INLINE vf v_sin(vf x) {
+V_MATH vf v_sin(vf x) {
   const vm far = v_lt(v_set(V_TURNS), v_abs(x));
   const vf y = v_wave(x, 0);
   return v_any(far) ? v_select(far, V_FAR(sin, x), y) : y;
 }
-V_INLINE vf v_cos(vf x) {
+V_MATH vf v_cos(vf x) {
   const vm far = v_lt(v_set(V_TURNS), v_abs(x));
   const vf y = v_wave(x, 1);
   return v_any(far) ? v_select(far, V_FAR(cos, x), y) : y;
@@ -165,7 +172,7 @@ V_INLINE vf v_cos(vf x) {
 
 /* q = e / (1 + e) with e = exp(-|x|), or 1 - q where x > 0. What rounding took from e and from 1 + e is put back by one
  * step of Newton's method on the quotient, whose derivative is 1 / (1 + e) = 1 - q. */
-V_INLINE vf v_sigmoid(vf x) {
+V_MATH vf v_sigmoid(vf x) {
   const vf one = v_set(1), least = v_set(-87.336544f);
   vf y = v_neg(v_abs(x)), n, core = v_exp_core(v_exp_reduce(v_max(least, y), &n)), power = v_pow2(n);
   vf high = v_add(one, core), low = v_sub(core, v_sub(high, one));
@@ -176,7 +183,7 @@ V_INLINE vf v_sigmoid(vf x) {
   return v_select(v_lt(x, v_zero()), q, v_sub(one, q));
 }
 /* x P(x^2) / Q(x^2), 4.5 ULP, up to where tanh is within an ULP of 1; there the quotient is 1 or more, and is cut. */
-V_INLINE vf v_tanh(vf x) {
+V_MATH vf v_tanh(vf x) {
   vf t = v_min(v_set(8.9f), v_max(v_set(-8.9f), x)), z = v_mul(t, t);
   vf p = v_fma(v_set(1.35985365e-08f), z, v_set(2.07885023e-05f));
   vf q = v_fma(v_set(7.87733427e-07f), z, v_set(0.000330362411f));
@@ -204,29 +211,29 @@ V_INLINE vf v_exp_neg_parts(vf near, vf x, vf *power) {
   return v_fma(v_fma(p, s, v_set(-1)), s, v_set(1));
 }
 /* exp(-x) for x >= -87; 0 from 87 on. */
-V_INLINE vf v_exp_neg(vf x) {
+V_MATH vf v_exp_neg(vf x) {
   const vf most = v_set(87);
   vf near = v_min(most, x), power, p = v_exp_neg_parts(near, near, &power);
   return v_select(v_le(most, x), v_zero(), v_mul(power, p));
 }
 /* For x <= 88. Below -88 the polynomial takes what is left of x, up to infinity. */
-V_INLINE vf v_one_plus_exp_neg(vf x) {
+V_MATH vf v_one_plus_exp_neg(vf x) {
   vf power, p = v_exp_neg_parts(v_max(v_set(-88), x), x, &power);
   return v_fma(power, p, v_set(1));
 }
 /* x sigmoid(x): 4 ULP, below -20 up to 7; NaN of -inf, as of all these products. */
-V_INLINE vf v_silu(vf x) { return v_div(x, v_one_plus_exp_neg(v_min(v_set(87), x))); }
+V_MATH vf v_silu(vf x) { return v_div(x, v_one_plus_exp_neg(v_min(v_set(87), x))); }
 /* x (1 + tanh(u)) / 2 = x sigmoid(2 u); below -10 less than 1e-34 in place of 0. */
-V_INLINE vf v_gelu_tanh(vf x) {
+V_MATH vf v_gelu_tanh(vf x) {
   vf t = v_min(v_set(10), x);
   vf u2 = v_mul(t, v_fma(v_mul(t, t), v_set(0.0713548162726f), v_set(1.59576912161f)));
   return v_div(x, v_one_plus_exp_neg(u2));
 }
 /* log(1 + exp(x)). */
-V_INLINE vf v_softplus(vf x) { return v_add(v_max(v_zero(), x), v_log1p_unit(v_exp_flush(v_neg(v_abs(x))))); }
+V_MATH vf v_softplus(vf x) { return v_add(v_max(v_zero(), x), v_log1p_unit(v_exp_flush(v_neg(v_abs(x))))); }
 
 /* x tanh(log(1 + exp(x))) = x w / (w + 2) with w = e (e + 2), e = exp(x). */
-V_INLINE vf v_mish(vf x) {
+V_MATH vf v_mish(vf x) {
   vf e = v_exp_flush(v_min(v_set(20), x)), w = v_mul(e, v_add(e, v_set(2)));
   return v_mul(x, v_div(w, v_add(w, v_set(2))));
 }
@@ -234,7 +241,7 @@ V_INLINE vf v_mish(vf x) {
 /* ---- the error function ---- */
 
 /* x P(x^2) / Q(x^2) up to where erf rounds to 1: the quotient within 2e-8, the result within 4e-7 relative. */
-V_INLINE vf v_erf(vf x) {
+V_MATH vf v_erf(vf x) {
   vf t = v_min(v_set(3.92f), v_max(v_set(-3.92f), x)), z = v_mul(t, t);
   vf p = v_fma(v_set(2.050059492830769e-06f), z, v_set(0.00028487617964856327f));
   vf q = v_fma(v_set(3.809108602581546e-05f), z, v_set(0.00116249721031636f));
@@ -254,7 +261,7 @@ V_INLINE vf v_erf(vf x) {
  * each 15th part of [0, 5.2], 1e-7, and none behind it, where Phi(-a) < 1e-7. Adding `whole`, whose last bit is 1,
  * rounds to the number of the part and leaves it in the low bits. The error is 2 ULP of x, as with the usual x (1 +
  * erf(x / sqrt 2)) / 2, not of the result where x < 0; below -5.2 the result is 0. */
-V_INLINE vf v_gelu(vf x) {
+V_MATH vf v_gelu(vf x) {
   static const float parts[5][16] = {
       {-0.00012099454f, -0.000295985636f, -0.000319977349f, -0.000212739571f, -6.32978699e-05f, 4.64776349e-05f,
        8.82120003e-05f, 7.97242174e-05f, 5.23748458e-05f, 2.74859685e-05f, 1.19703782e-05f, 4.41225347e-06f,
@@ -280,7 +287,7 @@ V_INLINE vf v_gelu(vf x) {
 #else
 /* x Phi(x) with Phi(x) - 1/2 = x P(x^2) / Q(x^2), 2e-8 relative; below -5.6, where Phi < 2^-26, the result is -0. So
  * the error is 2 ULP of x, as with the usual x (1 + erf(x / sqrt 2)) / 2, not of the result where x < 0. */
-V_INLINE vf v_gelu(vf x) {
+V_MATH vf v_gelu(vf x) {
   const vf least = v_set(-5.6f);
   vf low = v_max(least, x), t = v_min(v_set(5.6f), low), z = v_mul(t, t);
   vf p = v_fma(v_set(2.229645978957251e-08f), z, v_set(6.289608791121282e-06f));
@@ -300,7 +307,7 @@ V_INLINE vf v_gelu(vf x) {
 
 /* ---- by comparison ---- */
 
-V_INLINE vf v_softsign(vf x) { return v_div(x, v_add(v_set(1), v_abs(x))); }
+V_MATH vf v_softsign(vf x) { return v_div(x, v_add(v_set(1), v_abs(x))); }
 
 V_INLINE vf v_relu(vf x) { return v_max(v_zero(), x); }
 V_INLINE vf v_clamp(vf low, vf high, vf x) { return v_min(high, v_max(low, x)); }

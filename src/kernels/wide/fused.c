@@ -7,7 +7,7 @@
 #include "kernels/math_double_priv.h"
 #include "kernels/wide/narrow_priv.h"
 #include "kernels/wide/rows_priv.h"
-#include "kernels/wide/turn_priv.h"
+#include "kernels/wide/transpose_priv.h"
 
 enum { BLOCK = 512 /* elements of 4 bytes */, WIDE_WORDS = V_LANES > 2 ? V_LANES : 2 };
 
@@ -409,11 +409,6 @@ static void interpret(const kern_fused_rows *r) {
     }
 }
 
-static void turn(float *to, int64_t to_step, const float *from, int64_t from_step, int64_t rows, int64_t columns,
-                 int64_t ahead) {
-  turn_block(to, to_step, from, from_step, rows, columns, ahead);
-}
-
-const kern_fused_level KERN_NAME(fused_level) = {interpret, turn, narrow_forms};
+const kern_fused_level KERN_NAME(fused_level) = {interpret, KERN_NAME(transpose_block), narrow_forms};
 
 td_status KERN_NAME(fused)(const base_call *call) { return kern_fused_run(call, &KERN_NAME(fused_level), NULL); }

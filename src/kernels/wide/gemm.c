@@ -3,7 +3,7 @@
  * Within a task a block of B (kc rows of a group of panels) stays in the nearest cache that holds it while the rows of
  * the chunk pass by, and the chunk of A stays in L2 while the groups pass by. */
 #include "kernels/gemm_priv.h"
-#include "kernels/wide/turn_priv.h"
+#include "kernels/wide/transpose_priv.h"
 
 enum {
   LINE = V_LANES * 4,  /* bytes of a line of narrow weights */
@@ -125,7 +125,7 @@ static const float *packed_rows(const gemm_product *g, const gemm_grid *grid, in
   float *to = packed;
   for (int64_t tile = 0; tile < tiles; tile++, to += g->k * GEMM_PACKED_ROWS) {
     const int64_t first = gemm_split(all, tiles, tile), rows = gemm_split(all, tiles, tile + 1) - first;
-    turn_block(to, GEMM_PACKED_ROWS, g->a + (row0 + first) * g->a_pitch, g->a_pitch, g->k, rows, 0);
+    KERN_NAME(transpose_block)(to, GEMM_PACKED_ROWS, g->a + (row0 + first) * g->a_pitch, g->a_pitch, g->k, rows, 0);
   }
   return packed;
 }

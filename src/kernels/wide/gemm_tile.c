@@ -75,6 +75,8 @@ V_INLINE void multiply_rows(vf *sums, const float *const *a, const float *const 
 
 /* Tiles that fill the registers have a short loop unrolled: what counts and branches takes places of multiply-adds. */
 enum { STEPS = 4, UNROLLED_SUMS = MASKED ? 16 : 8 };
+/* The lines of fewer rows fall into one set of the cache without harm. */
+#define PACKED_TILE(rows, panels) (GEMM_PACKS(panels) && (rows) * (panels) >= UNROLLED_SUMS)
 /* Of fewer sums what is fetched beside them is little: all of it goes to the first-level cache. */
 enum { FAR_SUMS = 8 };
 #define FAR_TILE(rows, panels) ((panels) > 1 && (rows) * (panels) >= FAR_SUMS)
@@ -122,19 +124,19 @@ V_INLINE void strip(const gemm_tile *t, const kern_epilogue *e, int64_t column, 
   const int64_t last = base_min_i64(t->columns - column - (panels - 1) * V_LANES, V_LANES);
   const float *bias = e && e->bias ? e->bias + column : NULL;
   float *c = t->c + column;
-  V_FOR(i, count) sums[i] = v_zero();
+  const vf none = v_set(t->more ? -0.0f : 0); /* x + -0 is x, of any x */
+  V_FOR(i, count) sums[i] = none;
   if (bias) V_FOR(i, count) sums[i] = load_part(bias, i % panels, panels, last);
   int64_t at = 0;
   if (t->more) V_FOR(i, count) {
       at = row_of(i, at, t->c_pitch, panels);
-      const vf start = load_part(c + at, i % panels, panels, last);
-      sums[i] = bias ? v_add(start, sums[i]) : start;
+      sums[i] = v_add(load_part(c + at, i % panels, panels, last), sums[i]);
     }
   if (e) fetch_rows(c, t->c_pitch, rows, panels);
   if (e && e->residual) fetch_rows(e->residual + column, e->residual_pitch, rows, panels);
   const float *b = t->b + column / V_LANES * t->b_panel;
   if (MASKED && last <= V_LANES / 2) multiply(sums, t, b, rows, panels, true, false, false);
-  else if (GEMM_PACKS(panels) && t->packed) multiply(sums, t, b, rows, panels, false, false, true);
+  else if (PACKED_TILE(rows, panels) && t->packed) multiply(sums, t, b, rows, panels, false, false, true);
   else if (FAR_TILE(rows, panels) && t->far) multiply(sums, t, b, rows, panels, false, true, false);
   else multiply(sums, t, b, rows, panels, false, false, false);
   if (e) finish(sums, e, column, rows, panels, last);

@@ -3,7 +3,7 @@
  * side by side. Neighbouring tasks share their columns: who takes several of them packs once. */
 #include "kernels/gemm_priv.h"
 #include "kernels/kernels_priv.h"
-#include "kernels/wide/turn_priv.h"
+#include "kernels/wide/transpose_priv.h"
 
 enum { PACKED_FLOATS = 256 << 10 }; /* of B at a time, unless a group of panels is larger */
 enum { LITTLE = 256 /* elements of A, in one of many products */, LITTLE_TASK = 1 << 14 /* multiplications */ };
@@ -184,7 +184,7 @@ static void run_little(const batches *p, int64_t first, int64_t end, float *turn
     a = next ? a + p->a_strides[last] : p->a + offset_of(p, p->a_strides, i);
     b = next ? b + p->b_strides[last] : p->b + offset_of(p, p->b_strides, i);
     const bool lies = p->b_column == 1;
-    if (!lies && p->b_row == 1) turn_block(turned, V_LANES, b, p->b_column, p->k, p->n, 0);
+    if (!lies && p->b_row == 1) KERN_NAME(transpose_block)(turned, V_LANES, b, p->b_column, p->k, p->n, 0);
     else if (!lies) {
       const kern_matrix m = {b, p->k, p->n, p->b_row, p->b_column};
       KERN_NAME(packing).matrix(turned, &m, NULL, V_LANES, 0, (p->n + V_LANES - 1) / V_LANES);

@@ -5,7 +5,7 @@
  * dimension the core is rows. Where the source is dense along another one, the core is a transposition, in blocks that
  * stay in the first-level cache, of tiles that are transposed in registers; where it has few rows or columns, these are
  * put together in turn, or taken apart. */
-#include "kernels/wide/turn_priv.h"
+#include "kernels/wide/transpose_priv.h"
 #include "kernels/wide/zip_priv.h"
 
 #include "base/size.h"
@@ -126,7 +126,7 @@ static void turn_lines(const job *j, float *to, const float *from, int64_t rows,
       const float *source = from + k * from_step + i;
       for (int64_t c = 0; ahead && c < wide; c++) __builtin_prefetch(source + c * from_step + ahead, 0, 2);
       if (high == LINE && wide == columns) turn_piece(at, to_step, source, from_step, columns);
-      else turn_block(at, to_step, source, from_step, high, wide, 0);
+      else KERN_NAME(transpose_block)(at, to_step, source, from_step, high, wide, 0);
     }
 }
 
@@ -138,7 +138,7 @@ static void turn_rows(const job *j, float *to, const float *from, int64_t rows, 
     zip(&j->table, to, from, j->zips ? from_step : to_step, j->zips ? length : rows, j->zips ? rows : length,
         j->unzips);
   } else if (j->streams) {
-    turn_block(block, STREAM_SPAN, from, from_step, rows, length, STREAM_ROWS);
+    KERN_NAME(transpose_block)(block, STREAM_SPAN, from, from_step, rows, length, STREAM_ROWS);
     for (int64_t i = 0; i < rows; i++) stream_row(to + i * to_step, block + i * STREAM_SPAN, length);
   } else {
     turn_lines(j, to, from, rows, length);

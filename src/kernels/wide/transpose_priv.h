@@ -1,29 +1,10 @@
-/* turn_priv.h -- blocks of floats, transposed in registers. */
-#ifndef KERNELS_WIDE_TURN_PRIV_H
-#define KERNELS_WIDE_TURN_PRIV_H
+/* transpose_priv.h -- blocks of floats, transposed in registers. */
+#ifndef KERNELS_WIDE_TRANSPOSE_PRIV_H
+#define KERNELS_WIDE_TRANSPOSE_PRIV_H
 #include "kernels/simd_priv.h"
-
-/* A square of which `rows` by `columns` are there, at least 1 each. */
-static inline void turn_part(float *to, int64_t to_step, const float *from, int64_t from_step, int64_t rows,
-                             int64_t columns) {
-  vf square[V_LANES];
-  V_FOR(i, V_LANES) square[i] = i < columns ? v_load_n(from + i * from_step, rows) : v_zero();
-  v_transpose(square);
-  V_FOR(i, V_LANES) if (i < rows) v_store_n(to + i * to_step, square[i], columns);
-}
 
 /* to[i][k] = from[k][i], i < rows, k < columns; a row of `to` and a column of `from` are dense. `ahead`, not 0: what
  * stands so many floats behind in each column is wanted next, and hardware does not foresee it. */
-static inline void turn_block(float *to, int64_t to_step, const float *from, int64_t from_step, int64_t rows,
-                              int64_t columns, int64_t ahead) {
-  for (int64_t i = 0; i < rows; i += V_LANES)
-    for (int64_t k = 0; k < columns; k += V_LANES) {
-      float *at = to + i * to_step + k;
-      const float *source = from + k * from_step + i;
-      if (ahead) V_FOR(c, V_LANES) __builtin_prefetch(source + c * from_step + ahead, 0, 2);
-      if (rows - i >= V_LANES && columns - k >= V_LANES) v_transpose_square(at, to_step, source, from_step);
-      else
-        turn_part(at, to_step, source, from_step, base_min_i64(V_LANES, rows - i), base_min_i64(V_LANES, columns - k));
-    }
-}
+void KERN_NAME(transpose_block)(float *to, int64_t to_step, const float *from, int64_t from_step, int64_t rows,
+                                int64_t columns, int64_t ahead);
 #endif

@@ -7,25 +7,44 @@
 /* Elements of k that lie side by side. */
 static int64_t dot_depth(int64_t depth) { return depth == KERN_I8_TILE ? 4 : depth; }
 
-bool kern_i8_layout_of(int64_t groups, int64_t n, int64_t k, int64_t panel, int64_t depth, kern_i8_layout *l) {
+/* Of `runs` runs of k elements in all. */
+static bool layout_of(int64_t groups, int64_t n, int64_t k, int64_t runs, int64_t panel, int64_t depth,
+                      kern_i8_layout *l) {
   const int64_t column = 2 * sizeof(int32_t) + sizeof(float);
   int64_t bytes;
   if (groups < 1 || n < 0 || n > INT32_MAX || k < 0 || k > KERN_I8_MAX_K || (panel != 8 && panel != 16) ||
       (depth != 2 && depth != 4 && depth != KERN_I8_TILE))
     return false;
-  *l = (kern_i8_layout){.groups = groups, .n = n, .k = k, .panel = panel, .depth = dot_depth(depth)};
+  *l = (kern_i8_layout){.groups = groups, .n = n, .k = k, .panel = panel, .depth = dot_depth(depth), .runs = runs};
   l->group_panels = (n + panel - 1) / panel;
-  l->blocks = (k + depth - 1) / depth;
-  const int64_t dots = (k + l->depth - 1) / l->depth, each = l->blocks ? (dots + l->blocks - 1) / l->blocks : 0;
-  l->steps = each * l->blocks;
+  l->blocks = (k / runs + depth - 1) / depth;
+  const int64_t dots = (k / runs + l->depth - 1) / l->depth, each = l->blocks ? (dots + l->blocks - 1) / l->blocks : 0;
+  l->steps = runs * each * l->blocks;
   l->panel_bytes = l->steps * l->depth * panel;
   return base_mul_i64(groups, l->group_panels * panel, &l->columns) && base_mul_i64(l->columns, column, &l->data) &&
          base_mul_i64(l->columns / panel, l->panel_bytes, &bytes) && !__builtin_add_overflow(bytes, l->data, &l->size);
 }
 
-static int64_t place(const kern_i8_layout *l, int64_t group, int64_t column, int64_t k) {
+bool kern_i8_layout_of(int64_t groups, int64_t n, int64_t k, int64_t panel, int64_t depth, kern_i8_layout *l) {
+  return layout_of(groups, n, k, 1, panel, depth, l);
+}
+
+/* Where the weights of a column begin; step after step stand panel * depth apart. */
+static int64_t place(const kern_i8_layout *l, int64_t group, int64_t column) {
   const int64_t panel = group * l->group_panels + column / l->panel;
-  return l->data + panel * l->panel_bytes + (k / l->depth * l->panel + column % l->panel) * l->depth + k % l->depth;
+  return l->data + panel * l->panel_bytes + column % l->panel * l->depth;
+}
+
+/* One column; gives the sum of its weights. */
+static int32_t pack_column(const kern_i8_layout *l, const int8_t *w, uint8_t *to) {
+  const int64_t run = l->k / l->runs, step = l->panel * l->depth;
+  int32_t sum = 0;
+  for (int64_t r = 0; r < l->runs; r++, w += run, to += l->steps / l->runs * step)
+    for (int64_t k = 0; k < run; k++) {
+      to[k / l->depth * step + k % l->depth] = (uint8_t)w[k];
+      sum += w[k];
+    }
+  return sum;
 }
 
 void kern_pack_i8(const kern_i8_layout *l, const int8_t *w, const float *scales, const int32_t *bias, uint8_t *to) {
@@ -33,11 +52,7 @@ void kern_pack_i8(const kern_i8_layout *l, const int8_t *w, const float *scales,
   for (int64_t g = 0; g < l->groups; g++)
     for (int64_t n = 0; n < l->n; n++, w += l->k) {
       const int64_t column = g * l->group_panels * l->panel + n;
-      int32_t sum = 0;
-      for (int64_t k = 0; k < l->k; k++) {
-        to[place(l, g, n, k)] = (uint8_t)w[k];
-        sum += w[k];
-      }
+      const int32_t sum = pack_column(l, w, to + place(l, g, n));
       memcpy(to + column * (int64_t)sizeof sum, &sum, sizeof sum);
       memcpy(to + (l->columns + column) * (int64_t)sizeof sum, scales + g * l->n + n, sizeof *scales);
       if (bias) memcpy(to + (2 * l->columns + column) * (int64_t)sizeof sum, bias + g * l->n + n, sizeof *bias);
@@ -60,7 +75,8 @@ bool kern_i8_window_layout(const kern_i8_window *w, int64_t panel, int64_t depth
   *depthwise = w->groups > 1 && w->group_in == 1 && w->group_out == 1;
   for (int i = 0; i < 3; i++)
     if (w->kernel[i] < 1 || !base_mul_i64(k, w->kernel[i], &k) || k > KERN_I8_MAX_K) return false;
-  if (!*depthwise) return kern_i8_layout_of(w->groups, w->group_out, k, panel, depth, l);
+  const int64_t rows = depth == KERN_I8_TILE ? w->kernel[0] * w->kernel[1] : 1;
+  if (!*depthwise) return layout_of(w->groups, w->group_out, k, rows, panel, depth, l);
   return kern_i8_layout_of(1, w->groups, w->kernel[2] * rows_of(w, depth), panel, dot_depth(depth), l);
 }
 
@@ -69,7 +85,8 @@ int64_t kern_i8_depthwise_k(const kern_i8_window *w, int64_t depth, int64_t tap)
 }
 
 int8_t kern_i8_weight(const kern_i8_layout *l, const uint8_t *packed, int64_t group, int64_t column, int64_t k) {
-  return (int8_t)packed[place(l, group, column, k)];
+  const int64_t run = l->k / l->runs, step = k / run * (l->steps / l->runs) + k % run / l->depth;
+  return (int8_t)packed[place(l, group, column) + step * l->panel * l->depth + k % run % l->depth];
 }
 
 int64_t kern_i8_depth(const kern_row *row) {

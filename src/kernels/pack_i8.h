@@ -7,7 +7,8 @@
  *
  * `columns` counts those of whole panels; k is padded to a multiple of depth; what is padded is zero. A group's columns
  * begin with a new panel. Dot instructions take `depth` elements of k at once: 4 with VNNI, else 2. A tile of AMX takes
- * up to KERN_I8_TILE of them, in fours: k is cut into as few blocks of one size as that allows, and padded to that.
+ * up to KERN_I8_TILE of them, in fours: a run, which is all of k, or a row of taps of a window, is cut into as few
+ * blocks of one size as that allows, and padded to that.
  *
  * Of a window k is tap * channels + channel. Depthwise ones (a channel in and out of each group) are packed as one
  * group with a column for each channel: k counts, for each tap of the last axis, the taps of the others, these padded
@@ -22,9 +23,9 @@ enum { KERN_I8_TILE = 64, KERN_I8_MAX_K = 65536 }; /* 255 * 128 * k is within i3
 typedef struct kern_i8_layout {
   int64_t groups, n, k;            /* of a group: columns and rows */
   int64_t panel, depth;            /* lanes of a panel; 2 or 4 */
-  int64_t blocks;                  /* of k, of steps / blocks each */
+  int64_t runs, blocks;            /* of k, of one size; of a run */
   int64_t group_panels, columns;   /* whole panels of a group; lanes of all of them */
-  int64_t steps;                   /* k / depth, rounded up */
+  int64_t steps;                   /* k / depth, rounded up; with blocks each run's is */
   int64_t panel_bytes, data, size; /* bytes of a panel, in front of the first, of all */
 } kern_i8_layout;
 

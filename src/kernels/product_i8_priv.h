@@ -10,26 +10,16 @@
 /* A tile: sums[row][column], from x and panels of weights. */
 typedef struct i8_tile {
   const byte_x *x;
-  int64_t x_pitch, steps, blocks; /* kern_i8_layout */
+  int64_t x_pitch, steps; /* kern_i8_layout */
   const int8_t *w;
   int64_t panel_bytes;
   const int32_t *start; /* what a column's sums begin with */
   int32_t *sums;        /* rows of BYTES_ROW */
 } i8_tile;
 
-/* Tiles of many rows, for weights whose depth is KERN_I8_TILE. */
-typedef struct i8_tiles {
-  int64_t rows; /* at most */
-  /* The next tiles are of so many rows. */
-  void (*begin)(int64_t rows, const kern_i8_layout *l);
-  void (*run)(const i8_tile *t, int64_t rows, int64_t panels);
-  void (*end)(void);
-} i8_tiles;
-
 typedef struct i8_product i8_product;
 struct i8_product {
   const base_call *call;
-  const i8_tiles *tiles; /* NULL: dot instructions */
   kern_i8_layout l;
   kern_i8_scales s;
   const uint8_t *w;
@@ -42,6 +32,13 @@ struct i8_product {
   int64_t x_pitch;
   int64_t out_pitch;
 };
+
+/* The part of a level that has tiles shares all but the tiles with dot instructions. */
+#if defined KERN_ROWS_tiles
+#define I8_NAME(function) KERN_OF(function, avx512_vnni)
+#else
+#define I8_NAME KERN_PART_NAME
+#endif
 
 /* Sums on their way out. */
 typedef struct i8_finish {
@@ -60,26 +57,19 @@ typedef struct i8_finish {
   int64_t residual_pitch;
   uint8_t residual_flip;
 } i8_finish;
-td_status KERN_PART_NAME(i8_finish_of)(const i8_product *p, i8_finish *f);
+td_status I8_NAME(i8_finish_of)(const i8_product *p, i8_finish *f);
 /* Rows of at most BYTES_ROW sums, BYTES_ROW apart, `row` the first, columns of a group from `column` on. */
-void KERN_PART_NAME(i8_finish)(const i8_finish *f, float *sums, int64_t row, int64_t rows, int64_t group,
-                               int64_t column, int64_t n);
+void I8_NAME(i8_finish)(const i8_finish *f, float *sums, int64_t row, int64_t rows, int64_t group, int64_t column,
+                        int64_t n);
 
 /* Elements of f32 as integers by the scales; of 8 bits as they are: `flip` is 128 where they are signed, else 0. */
-void KERN_PART_NAME(i8_quantise)(const kern_i8_scales *s, const float *from, int64_t n, byte_x *to);
-void KERN_PART_NAME(i8_copy)(uint8_t flip, const uint8_t *from, int64_t n, byte_x *to);
+void I8_NAME(i8_quantise)(const kern_i8_scales *s, const float *from, int64_t n, byte_x *to);
+void I8_NAME(i8_copy)(uint8_t flip, const uint8_t *from, int64_t n, byte_x *to);
 /* Sets the scales of x to those of its values, a dense tensor of f32. */
-void KERN_PART_NAME(i8_find_range)(const float *x, int64_t count, kern_i8_scales *s);
+void I8_NAME(i8_find_range)(const float *x, int64_t count, kern_i8_scales *s);
 /* Of depthwise windows of u8 or i8. */
-td_status KERN_PART_NAME(i8_depthwise)(const i8_product *p, const kern_conv *c, uint8_t flip);
-/* td::linear_i8 and td::conv_i8 by tiles, whose part of a level shares all else with the dot instructions'. */
-#if defined KERN_ROWS_tiles
-#define I8_NAME(function) KERN_OF(function, avx512_vnni)
-#else
-#define I8_NAME KERN_PART_NAME
-#endif
-td_status I8_NAME(linear_i8_by)(const base_call *call, const i8_tiles *tiles);
-td_status I8_NAME(conv_i8_by)(const base_call *call, const i8_tiles *tiles);
-/* The tasks that are this worker's. */
-td_status KERN_PART_NAME(i8_multiply)(const i8_product *p);
+td_status I8_NAME(i8_depthwise)(const i8_product *p, const kern_conv *c, uint8_t flip);
+/* The tasks that are this worker's, by dot instructions. */
+td_status I8_NAME(i8_multiply)(const i8_product *p);
+td_status I8_NAME(conv_i8)(const base_call *call);
 #endif

@@ -61,9 +61,7 @@ static bool sees_own_pixel(const kern_conv *c) {
   return own;
 }
 
-td_status KERN_PART_NAME(conv_i8)(const base_call *call) { return KERN_PART_NAME(conv_i8_by)(call, NULL); }
-
-td_status KERN_PART_NAME(conv_i8_by)(const base_call *call, const i8_tiles *tiles) {
+td_status KERN_PART_NAME(conv_i8)(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *out = base_out(call, 0);
   bool depthwise;
   i8_window w;
@@ -72,7 +70,6 @@ td_status KERN_PART_NAME(conv_i8_by)(const base_call *call, const i8_tiles *tile
   w.flip = x->dtype == TD_I8 ? 128 : 0;
   w.runs = w.c.groups == 1 && w.c.axis[KERN_CONV_AXES - 1].dilation == 1;
   i8_product p = {.call = call,
-                  .tiles = tiles,
                   .s = kern_i8_scales_of(call->attrs),
                   .w = base_in(call, 1)->data,
                   .m = w.c.batch * w.c.out_size,

@@ -13,13 +13,10 @@ static void gather(const i8_product *p, int64_t group, int64_t first, int64_t co
   }
 }
 
-td_status KERN_PART_NAME(linear_i8)(const base_call *call) { return KERN_PART_NAME(linear_i8_by)(call, NULL); }
-
-td_status KERN_PART_NAME(linear_i8_by)(const base_call *call, const i8_tiles *tiles) {
+td_status KERN_PART_NAME(linear_i8)(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *out = base_out(call, 0);
   const int64_t k = x->dims[x->rank - 1], n = out->dims[out->rank - 1];
   i8_product p = {.call = call,
-                  .tiles = tiles,
                   .s = kern_i8_scales_of(call->attrs),
                   .w = base_in(call, 1)->data,
                   .m = 1,

@@ -6,9 +6,7 @@ enum {
   PANELS = BYTES_PANELS,
   ROWS = 6,
   AHEAD = 512,        /* bytes by which weights are fetched: from the second-level cache, the hardware is late */
-  MOST_ROWS = 32,     /* of tiles of many rows */
   CHUNK = 48,         /* rows that are gathered at once */
-  TILES_CHUNK = 128,  /* the same for tiles of many rows */
   TASKS = 16,         /* that a product is cut into where its rows are few */
   TASK_WORK = 1 << 19 /* multiply-adds of a task, at least */
 };
@@ -91,43 +89,50 @@ typedef struct sums_row {
   uint8_t *to;
 } sums_row;
 
-V_INLINE void narrow_row(const i8_finish *f, const sums_row *row, const b_bytes *bytes, const bool adds,
-                         const bool plain, const bool whole) {
+/* What is known of rows at compile time: a residual is added; i8_finish.plain; i8_finish.whole; rows have BYTES_ROW
+ * columns; the residual is unsigned. */
+enum { ADDS = 1, PLAIN = 2, WHOLE = 4, FULL = 8, UNSIGNED = 16 };
+
+V_INLINE void narrow_row(const i8_finish *f, const sums_row *row, const b_bytes *bytes, const int form) {
   const vf most = v_set(INT16_MAX), least_t = v_set(f->d.least_t), most_t = v_set(f->d.most_t);
-  const vf t_by = v_set(f->d.t_by), r_by = v_set(f->d.r_by), r_zero = v_set(f->p->s.r_zero);
-  const vi flip = vi_set(f->residual_flip);
+  const vf t_by = v_set(f->d.t_by), r_by = v_set(f->d.r_by);
+  const vi flip = vi_set(f->residual_flip), r_zero = vi_set((int32_t)f->p->s.r_zero);
+  const int64_t n = form & (WHOLE | FULL) ? BYTES_ROW : row->n;
   vi q[PANELS];
   V_FOR(p, PANELS) {
     q[p] = vi_set(0);
-    if (!whole && p * V_LANES >= row->n) continue;
+    if (p * V_LANES >= n) continue;
     vf t = v_mul(v_from_int(b_load_i32(row->sums + p * V_LANES)), v_load(row->scales + p * V_LANES));
-    if (adds) {
-      const vi r = b_widen(row->residual + p * V_LANES, base_min_i64(V_LANES, row->n - p * V_LANES));
+    if (form & ADDS) {
+      vi r = b_widen(row->residual + p * V_LANES, base_min_i64(V_LANES, n - p * V_LANES));
+      if (!(form & UNSIGNED)) r = vi_xor(r, flip);
       t = v_max(v_min(v_round(t), most_t), least_t);
-      t = v_fma(v_sub(v_from_int(vi_xor(r, flip)), r_zero), r_by, v_mul(t, t_by));
+      t = v_fma(v_from_int(vi_sub(r, r_zero)), r_by, v_mul(t, t_by));
     }
-    q[p] = v_to_int(plain ? t : v_min(t, most)); /* too small ones become the least integer */
+    q[p] = v_to_int(form & PLAIN ? t : v_min(t, most)); /* too small ones become the least integer */
   }
-  if (whole) b_narrow_whole(row->to, q, bytes, plain);
-  else b_narrow(row->to, q, bytes, row->n, plain);
+  if (form & WHOLE) b_narrow_whole(row->to, q, bytes, form & PLAIN);
+  else b_narrow(row->to, q, bytes, n, form & PLAIN);
 }
 
-/* Rows from the first on, with what is known of them at compile time. */
-#define NARROW(name, adds, plain, whole)                                               \
+/* Rows from the first on. */
+#define NARROW(name, form)                                                             \
   static void narrow_##name(const i8_finish *f, const sums_row *first, int64_t rows) { \
     const b_bytes bytes = f->bytes; /* bytes that are stored could be it */            \
     const int64_t pitch = f->p->out_pitch, residual_pitch = f->residual_pitch;         \
     sums_row row = *first;                                                             \
     for (int64_t r = 0; r < rows; r++, row.sums += BYTES_ROW, row.to += pitch) {       \
-      narrow_row(f, &row, &bytes, adds, plain, whole);                                 \
-      if (adds) row.residual += residual_pitch;                                        \
+      narrow_row(f, &row, &bytes, form);                                               \
+      if ((form)&ADDS) row.residual += residual_pitch;                                 \
     }                                                                                  \
   }
-NARROW(sums, true, false, false)
-NARROW(any, false, false, false)
-NARROW(plain, false, true, false)
-NARROW(whole, false, false, true)
-NARROW(whole_plain, false, true, true)
+NARROW(sums, ADDS)
+NARROW(sums_full, ADDS | PLAIN | FULL | UNSIGNED)
+NARROW(any, 0)
+NARROW(plain, PLAIN)
+NARROW(plain_full, PLAIN | FULL)
+NARROW(whole, WHOLE)
+NARROW(whole_plain, WHOLE | PLAIN)
 
 static void narrow_rows(const i8_finish *f, const float *sums, int64_t row, int64_t rows, int64_t lane, int64_t to,
                         int64_t n) {
@@ -136,8 +141,10 @@ static void narrow_rows(const i8_finish *f, const float *sums, int64_t row, int6
                           .residual = f->d.residual ? f->residual + row * f->residual_pitch + to : NULL,
                           .n = n,
                           .to = (uint8_t *)base_out(f->p->call, 0)->data + row * f->p->out_pitch + to};
-  if (first.residual) narrow_sums(f, &first, rows);
+  const bool full = f->plain && n == BYTES_ROW;
+  if (first.residual) (full && !f->residual_flip ? narrow_sums_full : narrow_sums)(f, &first, rows);
   else if (f->whole) (f->plain ? narrow_whole_plain : narrow_whole)(f, &first, rows);
+  else if (full) narrow_plain_full(f, &first, rows);
   else (f->plain ? narrow_plain : narrow_any)(f, &first, rows);
 }
 
@@ -177,6 +184,7 @@ td_status KERN_PART_NAME(i8_finish_of)(const i8_product *p, i8_finish *f) {
     scales[i] = p->s.x_scale * w_scales[i] / (f->direct ? f->d.over : 1);
     fits &= (largest + fabs((double)start[i])) * fabs((double)scales[i]) < INT32_MAX;
   }
+  if (f->d.residual) fits = 256.0 * ((double)f->d.t_by + (double)f->d.r_by) < INT32_MAX; /* of bytes, both */
   const int offset = p->s.least < 0 ? 128 : 0;
   f->plain = fits && offset == 0 && f->d.least <= 0 && f->d.most >= 255;
   f->bytes = b_bytes_of((int)p->s.y_zero + offset, (int)f->d.least + offset, (int)f->d.most + offset, (uint8_t)offset);
@@ -189,46 +197,33 @@ td_status KERN_PART_NAME(i8_finish_of)(const i8_product *p, i8_finish *f) {
 
 /* ---- tasks ---- */
 
-/* Rows of each tile that `count` rows make. */
-static int64_t even_rows(const i8_tiles *tiles, int64_t count) {
-  return base_ceil_div(count, base_ceil_div(count, tiles->rows));
-}
-
-/* Rows [first, first + count) of a group times its panels [panel, end). Tiles of many rows are all of one size, so that
- * the last one may begin with rows of the one before: `done` of it. */
+/* Rows [first, first + count) of a group times its panels [panel, end). */
 static void multiply_rows(const i8_finish *f, const byte_x *x, int64_t x_pitch, int64_t group, int64_t first,
                           int64_t count, int64_t panel, int64_t end) {
   const i8_product *p = f->p;
-  const int64_t tall = p->tiles ? even_rows(p->tiles, count) : 0;
-  if (p->tiles) p->tiles->begin(tall, &p->l);
   while (panel < end) {
     int64_t panels = PANELS;
     while (panels > end - panel) panels /= 2;
     const int64_t at = group * p->l.group_panels + panel;
     const int64_t columns = base_min_i64(panels * V_LANES, p->l.n - panel * V_LANES);
     for (int64_t row = 0, rows; row < count; row += rows) {
-      _Alignas(64) float sums[MOST_ROWS * BYTES_ROW];
-      const int64_t from = base_min_i64(row, count - tall), done = row - from;
-      const i8_tile t = {.x = x + from * x_pitch,
+      _Alignas(64) float sums[ROWS * BYTES_ROW];
+      const i8_tile t = {.x = x + row * x_pitch,
                          .x_pitch = x_pitch,
                          .steps = p->l.steps,
-                         .blocks = p->l.blocks,
                          .w = (const int8_t *)p->w + p->l.data + at * p->l.panel_bytes,
                          .panel_bytes = p->l.panel_bytes,
                          .start = f->start + at * V_LANES,
                          .sums = (int32_t *)(void *)sums};
-      if (p->tiles) p->tiles->run(&t, tall, panels);
-      rows = p->tiles ? tall - done : run_tile(&t, count - row, panels);
-      KERN_PART_NAME(i8_finish)
-      (f, sums + done * BYTES_ROW, first + row, rows, group, panel * V_LANES, columns);
+      rows = run_tile(&t, count - row, panels);
+      KERN_PART_NAME(i8_finish)(f, sums, first + row, rows, group, panel * V_LANES, columns);
     }
     panel += panels;
   }
 }
 
 td_status KERN_PART_NAME(i8_multiply)(const i8_product *p) {
-  const int64_t most = p->tiles ? TILES_CHUNK : CHUNK, chunks = base_ceil_div(p->m, most),
-                chunk = base_ceil_div(p->m, chunks);
+  const int64_t chunks = base_ceil_div(p->m, CHUNK), chunk = base_ceil_div(p->m, chunks);
   const int64_t panels = p->l.group_panels, quads = base_ceil_div(panels, PANELS), pitch = p->l.steps * BYTES_DEPTH;
   const int64_t work = chunk * base_max_i64(p->l.k, 1) * V_LANES * PANELS;
   const int64_t wanted = base_min_i64(TASKS / base_min_i64(chunks * p->l.groups, TASKS), panels / PANELS);
@@ -249,7 +244,6 @@ td_status KERN_PART_NAME(i8_multiply)(const i8_product *p) {
     multiply_rows(&f, x, gathers ? pitch : p->x_pitch, group, first, count, quads * part / parts * PANELS,
                   base_min_i64(panels, quads * (part + 1) / parts * PANELS));
   }
-  if (p->tiles) p->tiles->end();
   return TD_OK;
 }
 

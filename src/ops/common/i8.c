@@ -126,26 +126,27 @@ td_status ops_i8_finish(const base_call *call, const kern_i8_layout *l, const ke
 
 static uint32_t next_random(uint32_t *state) { return (*state = *state * 1664525u + 1013904223u) >> 24; }
 
-bool ops_case_i8(ir_case *c, int64_t groups, int64_t n, int64_t k, int32_t rank, const int64_t *x_dims,
-                 uint32_t variant) {
+bool ops_case_i8(ir_case *c, const kern_i8_window *window, int32_t rank, const int64_t *x_dims, uint32_t variant) {
   static const td_dtype types[] = {TD_F32, TD_F32, TD_U8, TD_I8};
   static const int64_t forms[OPS_I8_FORMS][2] = {{8, 2}, {16, 4}, {16, KERN_I8_TILE}};
   const uint32_t made = variant / OPS_I8_FORMS % 4;
   const int64_t panel = forms[variant % OPS_I8_FORMS][0], depth = forms[variant % OPS_I8_FORMS][1];
   const bool dynamic = made == 0;
   const td_dtype type = types[made];
-  uint32_t state = (uint32_t)(k * 31 + n);
   kern_i8_layout l;
-  if (!kern_i8_layout_of(groups, n, k, panel, depth, &l)) return false;
-  int8_t *w = base_new(c->arena, int8_t, (size_t)(groups * n * k + 1));
-  float *scales = base_new(c->arena, float, (size_t)(groups * n + 1));
-  int32_t *bias = base_new(c->arena, int32_t, (size_t)(groups * n + 1));
+  bool depthwise;
+  if (!kern_i8_window_layout(window, panel, depth, &l, &depthwise)) return false;
+  const int64_t columns = l.groups * l.n, count = columns * l.k;
+  uint32_t state = (uint32_t)(l.k * 31 + l.n);
+  int8_t *w = base_new(c->arena, int8_t, (size_t)(count + 1));
+  float *scales = base_new(c->arena, float, (size_t)(columns + 1));
+  int32_t *bias = base_new(c->arena, int32_t, (size_t)(columns + 1));
   uint8_t *packed = base_new(c->arena, uint8_t, (size_t)l.size + 1);
   if (!bias || !w || !scales || !packed || !ops_case_in(c, type, rank, x_dims, OPS_SPECIAL, variant)) return false;
   if (type == TD_F32 && !(c->in_count = 0, ops_case_in(c, type, rank, x_dims, OPS_NORMAL, variant))) return false;
-  for (int64_t i = 0; i < groups * n * k; i++) w[i] = (int8_t)(next_random(&state) - 128); /* the extremes, too */
-  for (int64_t i = 0; i < groups * n; i++) scales[i] = (float)(next_random(&state) + 1) / 8192;
-  for (int64_t i = 0; i < groups * n; i++) bias[i] = (int32_t)(next_random(&state) - 128) * 40;
+  for (int64_t i = 0; i < count; i++) w[i] = (int8_t)(next_random(&state) - 128); /* the extremes, too */
+  for (int64_t i = 0; i < columns; i++) scales[i] = (float)(next_random(&state) + 1) / 8192;
+  for (int64_t i = 0; i < columns; i++) bias[i] = (int32_t)(next_random(&state) - 128) * 40;
   kern_pack_i8(&l, w, scales, dynamic ? NULL : bias, packed);
   c->in[c->in_count++] = base_tensor_of(packed, TD_U8, 1, &l.size);
   ops_case_arg(c, ARG_INT("panel8", panel));

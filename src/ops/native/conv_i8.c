@@ -125,7 +125,13 @@ static bool cases(ir_case *c, uint32_t number) {
                                  {2, 64, 64, 64, {5, 9}, {3, 3}, 1, 1, {1, 1, 1, 1}},
                                  {1, 83, 83, 83, {6, 11}, {3, 3}, 2, 1, {0, 1, 1, 2}},
                                  {1, 24, 24, 24, {7, 7}, {5, 5}, 1, 2, {4, 4, 4, 4}},
-                                 {1, 3, 3, 3, {4, 140}, {2, 7}, 1, 1, {0, 3, 0, 3}}};
+                                 {1, 3, 3, 3, {4, 140}, {2, 7}, 1, 1, {0, 3, 0, 3}},
+                                 {2, 3, 64, 1, {19, 21}, {7, 7}, 2, 1, {3, 3, 2, 3}},
+                                 {1, 70, 80, 1, {40, 41}, {3, 3}, 1, 1, {1, 1, 1, 1}},
+                                 {1, 12, 48, 2, {9, 33}, {3, 3}, 1, 1, {1, 1, 1, 1}},
+                                 {1, 10, 20, 1, {12, 9}, {3, 2}, 2, 2, {1, 1, 1, 1}},
+                                 {2, 3, 17, 1, {12, 12}, {4, 4}, 2, 1, {0}},
+                                 {1, 5, 7, 1, {11, 10}, {2, 1}, 2, 1, {1, 0, 1, 0}}};
   static const int64_t steps[][2] = {{1, 1}, {2, 2}};
   enum { ADDED = 1 << 30 }; /* a residual of 8 bits */
   static const uint32_t parts[] = {BIAS, 0, BIAS | RESIDUAL, ADDED, 0};
@@ -142,13 +148,10 @@ static bool cases(ir_case *c, uint32_t number) {
   ops_case_arg(c, ARG_INTS("dilation", steps[s->dilation - 1], 2));
   ops_case_arg(c, ARG_INT("groups", s->groups));
   ops_case_arg(c, ARG_INT("channels", s->out));
-  const bool depthwise = s->groups > 1 && s->groups == s->channels && s->groups == s->out;
-  const int64_t k = s->channels / s->groups * s->kernel[0] * s->kernel[1];
+  const kern_i8_window window = {
+      s->groups, s->channels / s->groups, s->out / s->groups, {1, s->kernel[0], s->kernel[1]}};
   const uint32_t variant = FIRST + number % BYTES, part = parts[number / BYTES % OPS_COUNT(parts)];
-  const int64_t depth = variant % OPS_I8_FORMS ? 4 : 2, rows = (s->kernel[0] + depth - 1) / depth * depth;
-  const bool made = depthwise ? ops_case_i8(c, 1, s->out, rows * s->kernel[1], 4, x, variant)
-                              : ops_case_i8(c, s->groups, s->out / s->groups, k, 4, x, variant);
-  if (!made) return false;
+  if (!ops_case_i8(c, &window, 4, x, variant)) return false;
   const bool adds = part == ADDED && variant / OPS_I8_FORMS >= 2; /* of which results are bytes */
   return (adds ? ops_case_i8_residual(c, 4, y) : true) &&
          ops_case_epilogue(c, adds ? 0 : part & (BIAS | RESIDUAL), number % 3 ? KERN_ACT_relu : KERN_ACT_clamp, adds, 4,

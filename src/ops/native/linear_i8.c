@@ -61,7 +61,8 @@ static bool cases(ir_case *c, uint32_t number) {
   if (shape >= OPS_COUNT(shapes)) return false;
   const int64_t m = shapes[shape][0], k = shapes[shape][1], n = shapes[shape][2], x[] = {2, m, k}, y[] = {2, m, n};
   ops_case_arg(c, ARG_INT("n", n));
-  if (!ops_case_i8(c, 1, n, k, 3, x, variant)) return false;
+  const kern_i8_window matrix = {1, k, n, {1, 1, 1}};
+  if (!ops_case_i8(c, &matrix, 3, x, variant)) return false;
   const bool bytes = variant / OPS_I8_FORMS >= 2;
   const uint32_t which = bytes ? shape % 3 : shape % 5;
   return ops_case_epilogue(c, parts[which], acts[(shape + variant) % 4], false, 3, y);

@@ -51,4 +51,16 @@ V_INLINE vf p_widen(lanes_bf16 x) {
   memcpy(&wide, &bits, sizeof wide);
   return wide;
 }
+/* The first n numbers, at most a vector's. */
+V_INLINE vf p_load(const uint16_t *from, int64_t n) {
+  lanes_bf16 some = {0};
+  if (n == V_LANES) memcpy(&some, from, sizeof some);
+  else memcpy(&some, from, (size_t)n * sizeof *from);
+  return p_widen(some);
+}
+V_INLINE void p_store(uint16_t *to, vf x, int64_t n) {
+  const lanes_bf16 some = p_round(x);
+  if (n == V_LANES) memcpy(to, &some, sizeof some);
+  else memcpy(to, &some, (size_t)n * sizeof *to);
+}
 #endif

@@ -1,5 +1,6 @@
-/* pool.c -- KERN_MAX_POOL of 8 bits: td::max_pool over [N, spatial..., C], a row of the result at a time; loops along
- * channels are left to the compiler. And the axes of windows, for all kernels of pools. */
+/* pool.c -- KERN_MAX_POOL of 8 bits: td::max_pool over [N, spatial..., C], a row of the result at a time: the
+ * maxima of the rows of x that it sees, then those of their pixels. Loops along channels are left to the compiler. And
+ * the axes of windows, for all kernels of pools. */
 #include "kernels/pool.h"
 #include "kernels/kernels_priv.h"
 
@@ -52,22 +53,31 @@ typedef struct bytes_pool {
   kern_pool_axis axis[KERN_POOL_AXES];
   int64_t channels;
   bool is_signed;
+  uint8_t *maxima; /* of the rows that a row of the result sees */
 } bytes_pool;
 
-/* Pixel o2 of a row of the result, whose windows see `d` and `h`. */
-static void take_pixel(const bytes_pool *p, const uint8_t *image, const kern_pool_span *d, const kern_pool_span *h,
-                       int64_t o2, uint8_t *to) {
+static void take_larger(const bytes_pool *p, uint8_t *to, const uint8_t *from, int64_t n) {
+  if (p->is_signed) larger_i8((int8_t *)to, (const int8_t *)from, n);
+  else larger_u8(to, from, n);
+}
+
+/* Row `row` of the result of an image. */
+static void pool_row(const bytes_pool *p, const uint8_t *image, int64_t row, uint8_t *to) {
   const kern_pool_axis *a = p->axis;
-  const kern_pool_span v = kern_pool_span_of(&a[2], o2);
-  memset(to, p->is_signed ? 128 : 0, (size_t)p->channels);
-  for (int64_t i = d->first; i < d->last; i++)
-    for (int64_t j = h->first; j < h->last; j++)
-      for (int64_t k = v.first; k < v.last; k++) {
-        const int64_t row = (d->start + i * a[0].dilation) * a[1].in + h->start + j * a[1].dilation;
-        const uint8_t *from = image + (row * a[2].in + v.start + k * a[2].dilation) * p->channels;
-        if (p->is_signed) larger_i8((int8_t *)to, (const int8_t *)from, p->channels);
-        else larger_u8(to, from, p->channels);
-      }
+  const kern_pool_span d = kern_pool_span_of(&a[0], row / a[1].out), h = kern_pool_span_of(&a[1], row % a[1].out);
+  const int64_t line = a[2].in * p->channels, least = p->is_signed ? 128 : 0;
+  memset(p->maxima, (int)least, (size_t)line);
+  memset(to, (int)least, (size_t)(a[2].out * p->channels));
+  for (int64_t i = d.first; i < d.last; i++)
+    for (int64_t j = h.first; j < h.last; j++) {
+      const int64_t at = (d.start + i * a[0].dilation) * a[1].in + h.start + j * a[1].dilation;
+      take_larger(p, p->maxima, image + at * line, line);
+    }
+  for (int64_t o = 0; o < a[2].out; o++, to += p->channels) {
+    const kern_pool_span v = kern_pool_span_of(&a[2], o);
+    for (int64_t k = v.first; k < v.last; k++)
+      take_larger(p, to, p->maxima + (v.start + k * a[2].dilation) * p->channels, p->channels);
+  }
 }
 
 td_status kern_max_pool_8(const base_call *call) {
@@ -75,14 +85,11 @@ td_status kern_max_pool_8(const base_call *call) {
   bytes_pool p = {.channels = x->dims[x->rank - 1], .is_signed = x->dtype == TD_I8};
   kern_pool_axes_of(call, p.axis);
   const int64_t in_size = p.axis[0].in * p.axis[1].in * p.axis[2].in, rows = p.axis[0].out * p.axis[1].out;
-  const int64_t width = p.axis[2].out, tasks = base_tensor_numel(y) ? x->dims[0] * rows : 0;
-  for (int64_t t = base_call_first(call, tasks); t < tasks; t = base_call_next(call, t, tasks)) {
-    const int64_t row = t % rows;
-    const uint8_t *image = (const uint8_t *)x->data + t / rows * in_size * p.channels;
-    const kern_pool_span d = kern_pool_span_of(&p.axis[0], row / p.axis[1].out),
-                         h = kern_pool_span_of(&p.axis[1], row % p.axis[1].out);
-    for (int64_t o = 0; o < width; o++)
-      take_pixel(&p, image, &d, &h, o, (uint8_t *)y->data + (t * width + o) * p.channels);
-  }
+  const int64_t tasks = base_tensor_numel(y) ? x->dims[0] * rows : 0;
+  p.maxima = base_call_scratch(call, (size_t)(p.axis[2].in * p.channels), 1);
+  if (!p.maxima) return base_no_memory(call->err, "scratch");
+  for (int64_t t = base_call_first(call, tasks); t < tasks; t = base_call_next(call, t, tasks))
+    pool_row(&p, (const uint8_t *)x->data + t / rows * in_size * p.channels, t % rows,
+             (uint8_t *)y->data + t * p.axis[2].out * p.channels);
   return TD_OK;
 }

@@ -58,6 +58,16 @@ static void residuals_are_read_so_too(void **state) {
   expect_changes("avx2", sum, 0);
 }
 
+static void so_are_maxima_of_windows(void **state) {
+  (void)state;
+#define POOL(out, in) "%" #out " = td::max_pool(%" #in ") {kernel_size = [2, 2], channels_last = true}\n"
+  expect_changes("avx512_amx",
+                 FIRST POOL(6, 5) POOL(7, 6) "%8 = td::conv(%7, %1) {kernel = [1, 1], " CONV "}\noutput \"y\" %8\n", 3);
+  expect_changes("avx512_amx", FIRST POOL(6, 5) POOL(7, 6) LAST, 0);
+  expect_changes("avx512_amx", INPUTS POOL(6, 0) "%7 = td::conv(%6, %1) {kernel = [1, 1], " CONV "}\n" LAST, 0);
+  expect_changes("avx512_bf16", FIRST POOL(6, 5) "%7 = td::conv(%6, %1) {kernel = [1, 1], " CONV "}\n" LAST, 0);
+}
+
 static void others_stay(void **state) {
   (void)state;
   /* an output; another reader; a bias; a matrix that is none of pairs; a chain in front, and one behind */
@@ -70,6 +80,7 @@ static void others_stay(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(a_value_is_stored_as_its_readers_take_it),
-                                     cmocka_unit_test(residuals_are_read_so_too), cmocka_unit_test(others_stay)};
+                                     cmocka_unit_test(residuals_are_read_so_too),
+                                     cmocka_unit_test(so_are_maxima_of_windows), cmocka_unit_test(others_stay)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -104,19 +104,6 @@ static const char *make_lines(const amx_product *amx, int64_t plane, int64_t fir
 
 /* ---- sums ---- */
 
-V_INLINE vf load_bf16(const uint16_t *from, int64_t n) {
-  lanes_bf16 some = {0};
-  if (n == V_LANES) memcpy(&some, from, sizeof some);
-  else memcpy(&some, from, (size_t)n * sizeof *from);
-  return p_widen(some);
-}
-
-V_INLINE void store_bf16(uint16_t *to, vf x, int64_t n) {
-  const lanes_bf16 some = p_round(x);
-  if (n == V_LANES) memcpy(to, &some, sizeof some);
-  else memcpy(to, &some, (size_t)n * sizeof *to);
-}
-
 /* The cheap epilogue of a row; `half`: its residual, of bf16, NULL: none. */
 V_TEMPLATE void finish_row(const product *p, const kern_epilogue *e, const uint16_t *half, const float *sums,
                            int64_t columns, char *to, const bool narrow) {
@@ -126,10 +113,10 @@ V_TEMPLATE void finish_row(const product *p, const kern_epilogue *e, const uint1
     vf t = v_load(sums + i);
     if (e->bias) t = v_add(t, v_load_n(e->bias + i, lanes));
     if (!e->late) t = v_min(high, v_max(low, t));
-    if (half) t = v_add(t, load_bf16(half + i, lanes));
+    if (half) t = v_add(t, p_load(half + i, lanes));
     if (e->residual) t = v_add(t, v_load_n(e->residual + i, lanes));
     if (e->late) t = v_min(high, v_max(low, t));
-    if (narrow) store_bf16((uint16_t *)to + i, t, lanes);
+    if (narrow) p_store((uint16_t *)to + i, t, lanes);
     else v_store_n((float *)to + i, t, lanes);
   }
 }
@@ -148,7 +135,7 @@ V_TEMPLATE void finish_whole(const product *p, const kern_epilogue *e, const uin
     V_UNROLL
     for (int i = 0; i < AMX_PANELS; i++) {
       t[i] = v_min(early_high, v_max(early_low, v_add(v_load(sums + i * V_LANES), bias[i])));
-      if (half) t[i] = v_add(t[i], load_bf16(half + i * V_LANES, V_LANES));
+      if (half) t[i] = v_add(t[i], p_load(half + i * V_LANES, V_LANES));
       if (wide) t[i] = v_add(t[i], v_load(wide + i * V_LANES));
       t[i] = v_min(late_high, v_max(late_low, t[i]));
       if (!narrow) v_store((float *)to + i * V_LANES, t[i]);

@@ -206,9 +206,8 @@ static td_status norm_reference(const base_call *call) { return run_pool(call, n
 
 static const kern_row *max_kernel(const ir_kernel_query *query) {
   const td_dtype dtype = query->in[0]->type.dtype;
-  if (query->out_count > 1 || !base_attr_int(query->attrs, KERN_POOL_CHANNELS_LAST) ||
-      (dtype != TD_F32 && dtype != TD_U8 && dtype != TD_I8))
-    return NULL;
+  const bool taken = dtype == TD_F32 || dtype == TD_U8 || dtype == TD_I8 || dtype == TD_BF16;
+  if (query->out_count > 1 || !base_attr_int(query->attrs, KERN_POOL_CHANNELS_LAST) || !taken) return NULL;
   return kern_select(KERN_MAX_POOL, dtype, query->isa);
 }
 
@@ -326,7 +325,7 @@ static const struct pool_case {
 
 /* Of the first `types` of these. */
 static bool cases_pool_of(ir_case *c, uint32_t number, uint32_t types, const char *own) {
-  static const td_dtype dtypes[] = {TD_F32, TD_F64, TD_F16, TD_U8, TD_I8};
+  static const td_dtype dtypes[] = {TD_F32, TD_F64, TD_F16, TD_U8, TD_I8, TD_BF16};
   enum { ROWS = OPS_COUNT(pool_rows) };
   if (number >= 2 * ROWS * types) return false;
   const struct pool_case *p = &pool_rows[number % ROWS];
@@ -345,7 +344,7 @@ static bool cases_pool_of(ir_case *c, uint32_t number, uint32_t types, const cha
   if (last) ops_case_arg(c, ARG_BOOL("channels_last", true));
   return ops_case_in(c, dtypes[number / (2 * ROWS)], n + 2, dims, p->fill, number);
 }
-static bool cases_max(ir_case *c, uint32_t number) { return cases_pool_of(c, number, 5, "column_major_indices"); }
+static bool cases_max(ir_case *c, uint32_t number) { return cases_pool_of(c, number, 6, "column_major_indices"); }
 static bool cases_mean(ir_case *c, uint32_t number) { return cases_pool_of(c, number, 3, "count_include_pad"); }
 static bool cases_mean_i8(ir_case *c, uint32_t number) {
   enum { ROWS = OPS_COUNT(pool_rows) };

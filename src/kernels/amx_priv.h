@@ -56,7 +56,8 @@ typedef struct amx_tile {
   const void *b;            /* of the first panel */
   int64_t b_block, b_panel; /* bytes from block to block, from panel to panel */
   const void *start;        /* what sums begin with, AMX_COLUMNS of each panel; NULL: zeros */
-  void *sums;               /* words: rows of AMX_WIDTH */
+  void *sums;               /* words: rows of sums_pitch */
+  int64_t sums_pitch;
 } amx_tile;
 /* u8 times i8 to i32, and pairs of bf16 to f32. amx_begin was told of the rows. `panels`: 1, 2, or AMX_PANELS. */
 void KERN_PART_NAME(amx_u8)(const amx_tile *t, int64_t rows, int64_t panels);

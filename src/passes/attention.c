@@ -289,8 +289,11 @@ static td_status attend(site *s, ir_value in[OPERANDS], ir_value *out) {
     if (to->id != mask.id) passes_drop(s->e, mask);
   }
   const base_arg args[] = {ARG_FLOAT("scale", s->scale), ARG_BOOL("causal", s->causal), ARG_INT("safe", s->safe),
-                           ARG_INT("replaces", replaces)};
-  return add(s, OP_td_attention, in, FIRST_MASK + masks, args, 4, out);
+                           ARG_INT("replaces", replaces), ARG_BOOL("pairs", true)};
+  const passes_setting *setting = s->e->setting;
+  const bool pairs =
+      setting->precision == KERN_PRECISION_BF16 && kern_select(KERN_ATTENTION, TD_BF16, setting->isa) != NULL;
+  return add(s, OP_td_attention, in, FIRST_MASK + masks, args, pairs ? 5 : 4, out);
 }
 
 /* The mask over scores of `rank` axes without those that go. */

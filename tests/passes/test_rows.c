@@ -52,7 +52,8 @@ static const char layer_of_rows[] =
     "%13 = aten::view(%10, %4) {zero_copies = false}: f32[2, 1, 2, 2]\n"
     "%14 = aten::unflatten(%11) {dim = 2, sizes = [2, 2]}: f32[2, 5, 2, 2]\n"
     "%15 = aten::unflatten(%12) {dim = 2, sizes = [2, 2]}: f32[2, 5, 2, 2]\n"
-    "%16 = td::attention(%13, %14, %15) {scale = 0.5, causal = false, safe = 0, replaces = 0}: f32[2, 1, 2, 2]\n"
+    "%16 = td::attention(%13, %14, %15) {scale = 0.5, causal = false, safe = 0, replaces = 0, pairs = false}: f32[2, "
+    "1, 2, 2]\n"
     "%17 = aten::view(%16, %5) {zero_copies = false}: f32[2, 1, 4]\n"
     "%18 = td::linear(%17, %2, %3, %9) {trans_w = false, n = 4, panel = 0, strassen = false, pairs = false, act = "
     "\"none\", act_a = "
@@ -91,20 +92,20 @@ static const char masked[] =
 
 static void masks_and_axes_follow(void **state) {
   (void)state;
-  expect_change(
-      "rows", masked,
-      "input %0 \"q\": f32[5, n, 2, 3]\n"
-      "input %1 \"k\": f32[n, 6, 2, 3]\n"
-      "input %2 \"mask\": f32[2, 5, 6]\n"
-      "const %3: i64[1] = {3}\n"
-      "const %4: i64[1] = {3}\n"
-      "%5 = aten::index_select(%0, %3) {dim = 0}: f32[1, n, 2, 3]\n"
-      "%6 = aten::relu(%5): f32[1, n, 2, 3]\n"
-      "%7 = aten::permute(%6) {dims = [1, 0, 2, 3]}: f32[n, 1, 2, 3]\n"
-      "%8 = aten::index_select(%2, %4) {dim = 1}: f32[2, 1, 6]\n"
-      "%9 = td::attention(%7, %1, %1, %8) {scale = 1, causal = false, safe = 0, replaces = 0}: f32[n, 1, 2, 3]\n"
-      "output \"y\" %9\n",
-      4);
+  expect_change("rows", masked,
+                "input %0 \"q\": f32[5, n, 2, 3]\n"
+                "input %1 \"k\": f32[n, 6, 2, 3]\n"
+                "input %2 \"mask\": f32[2, 5, 6]\n"
+                "const %3: i64[1] = {3}\n"
+                "const %4: i64[1] = {3}\n"
+                "%5 = aten::index_select(%0, %3) {dim = 0}: f32[1, n, 2, 3]\n"
+                "%6 = aten::relu(%5): f32[1, n, 2, 3]\n"
+                "%7 = aten::permute(%6) {dims = [1, 0, 2, 3]}: f32[n, 1, 2, 3]\n"
+                "%8 = aten::index_select(%2, %4) {dim = 1}: f32[2, 1, 6]\n"
+                "%9 = td::attention(%7, %1, %1, %8) {scale = 1, causal = false, safe = 0, replaces = 0, pairs = "
+                "false}: f32[n, 1, 2, 3]\n"
+                "output \"y\" %9\n",
+                4);
 }
 
 static void numbers_stay(void **state) {
@@ -158,7 +159,8 @@ static void others_stay(void **state) {
               "%3 = aten::relu(%0): f32[2, 6, 1, 3]\n"
               "%4 = aten::view(%3, %1) {zero_copies = false}: f32[4, 3, 3]\n"
               "%5 = aten::index_select(%4, %2) {dim = 0}: f32[3, 3]\n"
-              "%6 = td::attention(%0, %0, %0) {scale = 1, causal = true, safe = 0, replaces = 0}: f32[2, 6, 1, 3]\n"
+              "%6 = td::attention(%0, %0, %0) {scale = 1, causal = true, safe = 0, replaces = 0, pairs = false}: "
+              "f32[2, 6, 1, 3]\n"
               "%7 = aten::index_select(%6, %2) {dim = 1}: f32[2, 1, 3]\n"
               "output \"a\" %5\n"
               "output \"b\" %7\n");

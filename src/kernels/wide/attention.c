@@ -9,20 +9,17 @@
  *
  * Keys come in blocks of KEYS; what was summed before is scaled down as a larger score appears (Milakov & Gimelshein
  * 2018). The sums of a query depend on the number of keys, never on which queries stand beside it. */
+#include "kernels/attention_priv.h"
 #include "kernels/math_priv.h"
 
-enum { Q, K, V, MASK, MASKS = 2 };
-enum { BATCH, ROWS, HEADS, SIZE }; /* dimensions of q, k, v and out */
+enum { Q, K, V, MASK };
 enum {
   VECTORS =
       V_REGISTERS >= 32 ? 4 : 2, /* of a tile: six rows of them, one of b and an element of a fill the registers */
   TILE = 6,
-  QUERIES = V_LANES == 8   ? 48
-            : V_LANES == 1 ? 24
-                           : 64, /* of a block: whole tiles of either side */
-  PITCH = QUERIES + V_LANES,     /* of rows of queries: not a power of two, which would crowd few sets of the cache */
-  PAIR = 2,                      /* vectors of queries softened together: their steps do not wait for each other */
-  KEYS = 528
+  QUERIES = ATTENTION_QUERIES,
+  PITCH = ATTENTION_PITCH,
+  PAIR = 2 /* vectors of queries softened together: their steps do not wait for each other */
 };
 
 /* c[r, n] = (c[r, n] keep[r] or 0, then + the sum over k of a[r a_row + k a_step] b[k b_step + n]) end[r] */
@@ -83,38 +80,22 @@ EACH_TILE(TILE_FUNCTION)
 #define TILE_ROW(r, v) [v - 1][r - 1] = tile_##r##_##v,
 static void (*const tiles[VECTORS][TILE])(const product *p) = {EACH_TILE(TILE_ROW)};
 
-/* What is added to scores, or stands in their place where it is not 0, over [batch, heads, queries, keys]. `data` NULL:
- * there is none. */
-typedef struct mask_of {
-  const float *data;
-  int64_t strides[4];
-  bool replaces;
-} mask_of;
-
-/* What all tasks share, and the scratch of this worker. */
-typedef struct work {
-  const base_tensor *q, *k, *v;
-  mask_of masks[MASKS];
-  base_tensor *out;
-  int64_t queries, keys, heads, groups, size, values;
-  float scale;
-  bool causal;
-  int64_t rows;             /* KERN_ATTENTION_... */
-  float *queries_over;      /* [size, PITCH]: a block of queries, transposed and scaled */
-  float *scores;            /* [KEYS, PITCH] */
-  float *most, *sum, *keep; /* [QUERIES]: of what was seen so far; what the sums are multiplied by next */
-  float *k_copy, *v_copy;   /* dense rows, v's padded to whole vectors; NULL: read in place */
-  int64_t copied;           /* the sample and group that the copies are of; -1: none */
-} work;
-
 /* One head's rows of an operand. */
 typedef struct rows_of {
   const float *at;
   int64_t pitch;
 } rows_of;
 
+/* Scratch of products of f32. */
+typedef struct floats {
+  float *queries;         /* [size, PITCH]: a block of queries, transposed and scaled */
+  float *k_copy, *v_copy; /* dense rows, v's padded to whole vectors; NULL: read in place */
+  int64_t copied;         /* the sample and group that the copies are of; -1: none */
+  rows_of k, v;           /* of the head */
+} floats;
+
 static const float *head_of(const base_tensor *t, int64_t b, int64_t h) {
-  return (const float *)t->data + b * t->strides[BATCH] + h * t->strides[HEADS];
+  return (const float *)t->data + b * t->strides[ATTENTION_BATCH] + h * t->strides[ATTENTION_HEADS];
 }
 
 /* A score under an element of a mask. */
@@ -150,13 +131,12 @@ V_TEMPLATE void turn_over(const float *from, int64_t row, int64_t step, int64_t 
   }
 }
 
-static void take_queries(const work *w, int64_t b, int64_t h, int64_t first, int64_t count) {
+static void take_queries(const attention_work *w, int64_t b, int64_t h, int64_t first, int64_t count) {
   const float *from = head_of(w->q, b, h);
-  int64_t row = w->q->strides[ROWS];
+  int64_t row = w->q->strides[ATTENTION_ROWS];
   for (int64_t i = 0; i < count; i += V_LANES)
-    turn_over(from + (first + i) * row, row, w->q->strides[SIZE], base_min_i64(count - i, V_LANES), w->size,
-              TURN_QUERIES, w->scale, w->queries_over + i);
-  for (int64_t i = 0; i < QUERIES; i++) w->most[i] = -INFINITY, w->sum[i] = 0;
+    turn_over(from + (first + i) * row, row, w->q->strides[ATTENTION_SIZE], base_min_i64(count - i, V_LANES), w->size,
+              TURN_QUERIES, w->scale, ((floats *)w->own)->queries + i);
 }
 
 static void copy_rows(const base_tensor *t, int64_t b, int64_t g, int64_t rows, int64_t size, int64_t pitch,
@@ -164,33 +144,36 @@ static void copy_rows(const base_tensor *t, int64_t b, int64_t g, int64_t rows, 
   const float *from = head_of(t, b, g);
   for (int64_t r = 0; r < rows; r++)
     for (int64_t i = 0; i < pitch; i++)
-      to[r * pitch + i] = i < size ? from[r * t->strides[ROWS] + i * t->strides[SIZE]] : 0;
+      to[r * pitch + i] = i < size ? from[r * t->strides[ATTENTION_ROWS] + i * t->strides[ATTENTION_SIZE]] : 0;
 }
 
 static int64_t whole_vectors(int64_t n) { return (n + V_LANES - 1) / V_LANES * V_LANES; }
 
-static void take_keys(work *w, int64_t b, int64_t g, rows_of *keys, rows_of *values) {
-  *keys = (rows_of){head_of(w->k, b, g), w->k->strides[ROWS]};
-  *values = (rows_of){head_of(w->v, b, g), w->v->strides[ROWS]};
-  bool fresh = w->copied != b * w->groups + g;
-  w->copied = b * w->groups + g;
-  if (w->k_copy) {
-    if (fresh) copy_rows(w->k, b, g, w->keys, w->size, w->size, w->k_copy);
-    *keys = (rows_of){w->k_copy, w->size};
+static void take_keys(const attention_work *w, int64_t b, int64_t g) {
+  floats *own = w->own;
+  own->k = (rows_of){head_of(w->k, b, g), w->k->strides[ATTENTION_ROWS]};
+  own->v = (rows_of){head_of(w->v, b, g), w->v->strides[ATTENTION_ROWS]};
+  bool fresh = own->copied != b * w->groups + g;
+  own->copied = b * w->groups + g;
+  if (own->k_copy) {
+    if (fresh) copy_rows(w->k, b, g, w->keys, w->size, w->size, own->k_copy);
+    own->k = (rows_of){own->k_copy, w->size};
   }
-  if (w->v_copy) {
+  if (own->v_copy) {
     int64_t pitch = whole_vectors(w->values);
-    if (fresh) copy_rows(w->v, b, g, w->keys, w->values, pitch, w->v_copy);
-    *values = (rows_of){w->v_copy, pitch};
+    if (fresh) copy_rows(w->v, b, g, w->keys, w->values, pitch, own->v_copy);
+    own->v = (rows_of){own->v_copy, pitch};
   }
 }
 
-static void multiply_keys(const work *w, rows_of keys, int64_t first, int64_t count, int64_t queries) {
+static void multiply_keys(const attention_work *w, int64_t first, int64_t count, int64_t queries) {
+  const floats *own = w->own;
+  const rows_of keys = own->k;
   int64_t vectors = (queries + V_LANES - 1) / V_LANES;
   for (int64_t j = 0; j < count; j += TILE)
     for (int64_t v = 0; v < vectors; v += VECTORS) {
       product p = {.a = keys.at + (first + j) * keys.pitch,
-                   .b = w->queries_over + v * V_LANES,
+                   .b = own->queries + v * V_LANES,
                    .a_row = keys.pitch,
                    .a_step = 1,
                    .b_step = PITCH,
@@ -209,18 +192,18 @@ typedef struct mask_rows {
   bool each, replaces;
 } mask_rows;
 
-static bool lies_over_queries(const mask_of *m) { return m->strides[2] == 0 || m->strides[2] == 1; }
+static bool lies_over_queries(const attention_mask *m) { return m->strides[2] == 0 || m->strides[2] == 1; }
 
 /* What masks have for `queries` queries from `query` on and keys from `key` on: rows lie as the softmax takes them, or
  * are transposed and applied to the scores here, with those in front of them where order matters. Returns how many are
  * left to the softmax. */
-static int take_masks(const work *w, int64_t b, int64_t h, int64_t query, int64_t queries, int64_t key, int64_t count,
-                      mask_rows *rows) {
+static int take_masks(const attention_work *w, int64_t b, int64_t h, int64_t query, int64_t queries, int64_t key,
+                      int64_t count, mask_rows *rows) {
   int taken = 0;
-  const mask_of *last = &w->masks[MASKS - 1];
+  const attention_mask *last = &w->masks[ATTENTION_MASKS - 1];
   const bool ordered = w->masks[0].replaces || last->replaces,
              all_here = ordered && last->data && !lies_over_queries(last);
-  for (int m = 0; m < MASKS; m++) {
+  for (int m = 0; m < ATTENTION_MASKS; m++) {
     const int64_t *s = w->masks[m].strides;
     const bool replaces = w->masks[m].replaces;
     if (!w->masks[m].data) continue;
@@ -237,13 +220,13 @@ static int take_masks(const work *w, int64_t b, int64_t h, int64_t query, int64_
 }
 
 /* Hides the keys behind each query. `ahead`: the first key's place past the first query's. */
-static void hide_keys(const work *w, int64_t count, int64_t queries, int64_t ahead) {
+static void hide_keys(const attention_work *w, int64_t count, int64_t queries, int64_t ahead) {
   for (int64_t j = base_max_i64(1 - ahead, 0); j < count; j++)
     for (int64_t i = 0; i < base_min_i64(ahead + j, queries); i++) w->scores[j * PITCH + i] = -INFINITY;
 }
 
 /* Scores of `vectors` <= PAIR vectors of queries, of which `queries` exist, become exp(score - the largest so far). */
-V_TEMPLATE void soften_some(const work *w, const mask_rows *masks, int mask_count, int64_t count, int64_t at,
+V_TEMPLATE void soften_some(const attention_work *w, const mask_rows *masks, int mask_count, int64_t count, int64_t at,
                             int64_t queries, const int vectors) {
   float *scores = w->scores + at;
   vf most[PAIR], base[PAIR], sum[PAIR];
@@ -279,20 +262,16 @@ V_TEMPLATE void soften_some(const work *w, const mask_rows *masks, int mask_coun
   V_FOR(v, vectors) v_store(w->sum + at + v * V_LANES, sum[v]);
 }
 
-static void soften(const work *w, const mask_rows *masks, int mask_count, int64_t count, int64_t queries) {
+static void soften(const attention_work *w, const mask_rows *masks, int mask_count, int64_t count, int64_t queries) {
   int64_t i = 0;
   for (; i + V_LANES < queries; i += PAIR * V_LANES)
     soften_some(w, masks, mask_count, count, i, base_min_i64(queries - i, PAIR * V_LANES), PAIR);
   if (i < queries) soften_some(w, masks, mask_count, count, i, queries - i, 1);
 }
 
-typedef struct output {
-  float *at;
-  int64_t pitch;
-} output;
-
-static void multiply_values(const work *w, rows_of values, int64_t first, int64_t count, int64_t queries, bool last,
-                            output out) {
+static void multiply_values(const attention_work *w, int64_t first, int64_t count, int64_t queries, bool last,
+                            attention_output out) {
+  const rows_of values = ((const floats *)w->own)->v;
   for (int64_t e = 0; e < w->values; e += VECTORS * V_LANES) {
     int64_t columns = base_min_i64(w->values - e, VECTORS * V_LANES), vectors = (columns + V_LANES - 1) / V_LANES;
     for (int64_t i = 0; i < queries; i += TILE) {
@@ -313,7 +292,7 @@ static void multiply_values(const work *w, rows_of values, int64_t first, int64_
 }
 
 /* Sums become what rows are multiplied by at the end: infinity makes zeros what is no number. */
-static void invert_sums(const work *w) {
+static void invert_sums(const attention_work *w) {
   const vf of_none = v_set(w->rows == KERN_ATTENTION_PLAIN ? INFINITY : 0);
   for (int64_t i = 0; i < QUERIES; i += V_LANES) {
     vf sum = v_load(w->sum + i);
@@ -322,51 +301,59 @@ static void invert_sums(const work *w) {
 }
 
 /* Rows of results whose sums are no numbers. */
-static void clear_rows(const work *w, int64_t queries, output out) {
+static void clear_rows(const attention_work *w, int64_t queries, attention_output out) {
   for (int64_t i = 0; i < queries; i++)
     if (isnan(w->sum[i])) memset(out.at + i * out.pitch, 0, (size_t)w->values * sizeof *out.at);
 }
 
-static void attend(work *w, int64_t b, int64_t h, int64_t first) {
+static void attend(const attention_work *w, const attention_products *p, int64_t b, int64_t h, int64_t first) {
   int64_t queries = base_min_i64(w->queries - first, QUERIES);
   int64_t keys = w->causal ? base_min_i64(w->keys, first + queries) : w->keys;
-  rows_of k, v;
-  output out = {(float *)w->out->data + ((b * w->queries + first) * w->heads + h) * w->values, w->heads * w->values};
-  take_queries(w, b, h, first, queries);
-  take_keys(w, b, h * w->groups / w->heads, &k, &v);
-  for (int64_t j = 0; j < keys; j += KEYS) {
-    int64_t count = base_min_i64(keys - j, KEYS);
-    mask_rows masks[MASKS];
-    multiply_keys(w, k, j, count, queries);
+  attention_output out = {(float *)w->out->data + ((b * w->queries + first) * w->heads + h) * w->values,
+                          w->heads * w->values};
+  for (int64_t i = 0; i < QUERIES; i++) w->most[i] = -INFINITY, w->sum[i] = 0;
+  p->take_queries(w, b, h, first, queries);
+  p->take_keys(w, b, h * w->groups / w->heads);
+  for (int64_t j = 0; j < keys; j += ATTENTION_KEYS) {
+    int64_t count = base_min_i64(keys - j, ATTENTION_KEYS);
+    mask_rows masks[ATTENTION_MASKS];
+    p->multiply_keys(w, j, count, queries);
     int mask_count = take_masks(w, b, h, first, queries, j, count, masks);
     if (w->causal) hide_keys(w, count, queries, j - first);
     soften(w, masks, mask_count, count, queries);
     if (j + count == keys) invert_sums(w);
-    multiply_values(w, v, j, count, queries, j + count == keys, out);
+    p->multiply_values(w, j, count, queries, j + count == keys, out);
   }
   if (w->rows == KERN_ATTENTION_GUARDED) clear_rows(w, queries, out);
 }
 
-static td_status take_scratch(const base_call *call, work *w) {
-  float *rows = base_call_scratch(call, 3 * QUERIES, sizeof *rows);
-  w->queries_over = base_call_scratch(call, (size_t)w->size, PITCH * sizeof(float));
-  w->scores = base_call_scratch(call, (size_t)base_min_i64(w->keys, KEYS), PITCH * sizeof(float));
-  if (!rows || !w->queries_over || !w->scores) return base_no_memory(call->err, "scratch");
-  w->most = rows, w->sum = rows + QUERIES, w->keep = rows + 2 * QUERIES;
-  w->copied = -1;
-  if (w->k->strides[SIZE] != 1) {
-    w->k_copy = base_call_scratch(call, (size_t)w->keys, (size_t)w->size * sizeof(float));
-    if (!w->k_copy) return base_no_memory(call->err, "scratch");
+static td_status take_floats(const base_call *call, attention_work *w) {
+  floats *own = base_call_scratch(call, 1, sizeof *own);
+  if (!own) return base_no_memory(call->err, "scratch");
+  *own = (floats){.queries = base_call_scratch(call, (size_t)w->size, PITCH * sizeof(float)), .copied = -1};
+  w->own = own;
+  if (!own->queries) return base_no_memory(call->err, "scratch");
+  if (w->k->strides[ATTENTION_SIZE] != 1) {
+    own->k_copy = base_call_scratch(call, (size_t)w->keys, (size_t)w->size * sizeof(float));
+    if (!own->k_copy) return base_no_memory(call->err, "scratch");
   }
-  if (w->v->strides[SIZE] != 1 || w->values % V_LANES) {
-    w->v_copy = base_call_scratch(call, (size_t)w->keys, (size_t)whole_vectors(w->values) * sizeof(float));
-    if (!w->v_copy) return base_no_memory(call->err, "scratch");
+  if (w->v->strides[ATTENTION_SIZE] != 1 || w->values % V_LANES) {
+    own->v_copy = base_call_scratch(call, (size_t)w->keys, (size_t)whole_vectors(w->values) * sizeof(float));
+    if (!own->v_copy) return base_no_memory(call->err, "scratch");
   }
   return TD_OK;
 }
 
-static mask_of broadcast_mask(const base_tensor *m, const int64_t *dims, bool replaces) {
-  mask_of mask = {.data = m ? m->data : NULL, .replaces = replaces};
+static td_status take_scratch(const base_call *call, attention_work *w) {
+  float *rows = base_call_scratch(call, 3 * QUERIES, sizeof *rows);
+  w->scores = base_call_scratch(call, (size_t)base_min_i64(w->keys, ATTENTION_KEYS), PITCH * sizeof(float));
+  if (!rows || !w->scores) return base_no_memory(call->err, "scratch");
+  w->most = rows, w->sum = rows + QUERIES, w->keep = rows + 2 * QUERIES;
+  return TD_OK;
+}
+
+static attention_mask broadcast_mask(const base_tensor *m, const int64_t *dims, bool replaces) {
+  attention_mask mask = {.data = m ? m->data : NULL, .replaces = replaces};
   for (int32_t i = 0; m && i < 4; i++) {
     int32_t own = i - (4 - m->rank);
     mask.strides[i] = own < 0 || m->dims[own] != dims[i] ? 0 : m->strides[own];
@@ -374,34 +361,43 @@ static mask_of broadcast_mask(const base_tensor *m, const int64_t *dims, bool re
   return mask;
 }
 
-td_status KERN_NAME(attention)(const base_call *call) {
+td_status KERN_NAME(attention_by)(const base_call *call, const attention_products *p) {
   const int64_t *q = base_in(call, Q)->dims, *k = base_in(call, K)->dims;
-  work w = {.q = base_in(call, Q),
-            .k = base_in(call, K),
-            .v = base_in(call, V),
-            .out = base_out(call, 0),
-            .queries = q[ROWS],
-            .keys = k[ROWS],
-            .heads = q[HEADS],
-            .groups = k[HEADS],
-            .size = q[SIZE],
-            .values = base_in(call, V)->dims[SIZE],
-            .scale = (float)base_attr_float(call->attrs, KERN_ATTENTION_SCALE),
-            .causal = base_attr_int(call->attrs, KERN_ATTENTION_CAUSAL) != 0,
-            .rows = base_attr_int(call->attrs, KERN_ATTENTION_ROWS)};
+  attention_work w = {.q = base_in(call, Q),
+                      .k = base_in(call, K),
+                      .v = base_in(call, V),
+                      .out = base_out(call, 0),
+                      .queries = q[ATTENTION_ROWS],
+                      .keys = k[ATTENTION_ROWS],
+                      .heads = q[ATTENTION_HEADS],
+                      .groups = k[ATTENTION_HEADS],
+                      .size = q[ATTENTION_SIZE],
+                      .values = base_in(call, V)->dims[ATTENTION_SIZE],
+                      .scale = (float)base_attr_float(call->attrs, KERN_ATTENTION_SCALE),
+                      .causal = base_attr_int(call->attrs, KERN_ATTENTION_CAUSAL) != 0,
+                      .rows = base_attr_int(call->attrs, KERN_ATTENTION_ROWS)};
   if (base_tensor_numel(w.out) == 0) return TD_OK;
   if (w.keys == 0) {
     if (base_call_first(call, 1) == 0) memset(w.out->data, 0, base_tensor_bytes(w.out));
     return TD_OK;
   }
   TRY(take_scratch(call, &w));
+  TRY(p->take_scratch(call, &w));
   const int64_t replaces = base_attr_int(call->attrs, KERN_ATTENTION_REPLACES);
-  for (uint32_t i = 0; i < MASKS; i++)
-    w.masks[i] =
-        broadcast_mask(base_in(call, MASK + i), (int64_t[]){q[BATCH], q[HEADS], q[ROWS], k[ROWS]}, replaces >> i & 1);
-  int64_t blocks = (w.queries + QUERIES - 1) / QUERIES, tasks = q[BATCH] * w.heads * blocks;
+  for (uint32_t i = 0; i < ATTENTION_MASKS; i++)
+    w.masks[i] = broadcast_mask(
+        base_in(call, MASK + i),
+        (int64_t[]){q[ATTENTION_BATCH], q[ATTENTION_HEADS], q[ATTENTION_ROWS], k[ATTENTION_ROWS]}, replaces >> i & 1);
+  int64_t blocks = (w.queries + QUERIES - 1) / QUERIES, tasks = q[ATTENTION_BATCH] * w.heads * blocks;
   if (tasks > UINT32_MAX / 2) return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "attention over too many rows");
   for (int64_t task = base_call_first(call, tasks); task < tasks; task = base_call_next(call, task, tasks))
-    attend(&w, task / blocks / w.heads, task / blocks % w.heads, task % blocks * QUERIES);
+    attend(&w, p, task / blocks / w.heads, task / blocks % w.heads, task % blocks * QUERIES);
+  if (p->end) p->end();
   return TD_OK;
+}
+
+td_status KERN_NAME(attention)(const base_call *call) {
+  static const attention_products products = {take_floats,   take_queries,    take_keys,
+                                              multiply_keys, multiply_values, NULL};
+  return KERN_NAME(attention_by)(call, &products);
 }

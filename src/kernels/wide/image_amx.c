@@ -97,7 +97,8 @@ static void multiply_tile(const amx_product *p, const block *b, const rows_cut *
                       .b_block = block_bytes * V_LANES,
                       .b_panel = p->panel,
                       .start = start,
-                      .sums = sums};
+                      .sums = sums,
+                      .sums_pitch = AMX_WIDTH};
   if (p->blocks > 0) p->multiply(&t, cut->tall, panels);
   for (int64_t r = 0; p->blocks == 0 && r < cut->tall; r++)
     for (int64_t i = 0; i < panels * V_LANES; i++) ((int32_t *)(void *)sums)[r * AMX_WIDTH + i] = start ? start[i] : 0;

@@ -38,11 +38,12 @@ V_TEMPLATE void two_rows(const amx_tile *t, int64_t panel, const int panels, con
       DOT(3, 5, 7);
     }
   }
-  int32_t *to = (int32_t *)t->sums + panel * AMX_COLUMNS, *to_second = to + AMX_ROWS * AMX_WIDTH;
-  AMX_STORE(0, to, AMX_WIDTH * sizeof *to);
-  AMX_STORE(2, to_second, AMX_WIDTH * sizeof *to);
-  if (panels == 2) AMX_STORE(1, to + AMX_COLUMNS, AMX_WIDTH * sizeof *to);
-  if (panels == 2) AMX_STORE(3, to_second + AMX_COLUMNS, AMX_WIDTH * sizeof *to);
+  int32_t *to = (int32_t *)t->sums + panel * AMX_COLUMNS, *to_second = to + AMX_ROWS * t->sums_pitch;
+  const int64_t to_pitch = t->sums_pitch * (int64_t)sizeof *to;
+  AMX_STORE(0, to, to_pitch);
+  AMX_STORE(2, to_second, to_pitch);
+  if (panels == 2) AMX_STORE(1, to + AMX_COLUMNS, to_pitch);
+  if (panels == 2) AMX_STORE(3, to_second + AMX_COLUMNS, to_pitch);
 }
 
 V_TEMPLATE void one_row(const amx_tile *t, const int panels, const bool bf16) {
@@ -68,10 +69,11 @@ V_TEMPLATE void one_row(const amx_tile *t, const int panels, const bool bf16) {
     }
   }
   int32_t *to = t->sums;
-  AMX_STORE(0, to, AMX_WIDTH * sizeof *to);
-  if (panels > 1) AMX_STORE(1, to + AMX_COLUMNS, AMX_WIDTH * sizeof *to);
-  if (panels > 2) AMX_STORE(2, to + 2 * AMX_COLUMNS, AMX_WIDTH * sizeof *to);
-  if (panels > 2) AMX_STORE(3, to + 3 * AMX_COLUMNS, AMX_WIDTH * sizeof *to);
+  const int64_t to_pitch = t->sums_pitch * (int64_t)sizeof *to;
+  AMX_STORE(0, to, to_pitch);
+  if (panels > 1) AMX_STORE(1, to + AMX_COLUMNS, to_pitch);
+  if (panels > 2) AMX_STORE(2, to + 2 * AMX_COLUMNS, to_pitch);
+  if (panels > 2) AMX_STORE(3, to + 3 * AMX_COLUMNS, to_pitch);
 }
 
 V_TEMPLATE void multiply(const amx_tile *t, int64_t rows, int64_t panels, const bool bf16) {

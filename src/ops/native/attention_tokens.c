@@ -100,7 +100,9 @@ static td_status attention_reference(const base_call *call) {
 }
 
 static const struct kern_row *attention_kernel(const ir_kernel_query *query) {
-  return kern_select(KERN_ATTENTION, TD_F32, query->isa);
+  const kern_row *pairs = kern_select(KERN_ATTENTION, TD_BF16, query->isa);
+  return pairs && base_attr_int(query->attrs, KERN_ATTENTION_PAIRS) ? pairs
+                                                                    : kern_select(KERN_ATTENTION, TD_F32, query->isa);
 }
 
 static double attention_flops(const ir_info *const *in, const ir_info *out, const base_attrs *attrs) {

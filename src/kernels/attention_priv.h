@@ -1,0 +1,59 @@
+/* attention_priv.h -- what all forms of td::attention share: masks and the softmax of a block of queries, whose two
+ * products come from a table. */
+#ifndef KERNELS_ATTENTION_PRIV_H
+#define KERNELS_ATTENTION_PRIV_H
+#include "kernels/simd_priv.h"
+
+enum { ATTENTION_BATCH, ATTENTION_ROWS, ATTENTION_HEADS, ATTENTION_SIZE }; /* dimensions of q, k, v and out */
+enum {
+  ATTENTION_MASKS = 2,
+  ATTENTION_QUERIES = V_LANES == 8   ? 48
+                      : V_LANES == 1 ? 24
+                                     : 64,       /* of a block: whole tiles of either side */
+  ATTENTION_PITCH = ATTENTION_QUERIES + V_LANES, /* of rows of queries: no power of two, which would crowd few sets */
+  ATTENTION_KEYS = 528                           /* of a block */
+};
+
+/* What is added to scores, or stands in their place where it is not 0, over [batch, heads, queries, keys]. `data` NULL:
+ * there is none. */
+typedef struct attention_mask {
+  const float *data;
+  int64_t strides[4];
+  bool replaces;
+} attention_mask;
+
+/* What all tasks share, and the scratch of this worker. */
+typedef struct attention_work {
+  const base_tensor *q, *k, *v;
+  attention_mask masks[ATTENTION_MASKS];
+  base_tensor *out;
+  int64_t queries, keys, heads, groups, size, values;
+  float scale;
+  bool causal;
+  int64_t rows;             /* KERN_ATTENTION_... */
+  float *scores;            /* [ATTENTION_KEYS, ATTENTION_PITCH] */
+  float *most, *sum, *keep; /* [ATTENTION_QUERIES]: of what was seen so far; what the sums are multiplied by next */
+  void *own;                /* of the products */
+} attention_work;
+
+/* Rows of one head. */
+typedef struct attention_output {
+  float *at;
+  int64_t pitch;
+} attention_output;
+
+typedef struct attention_products {
+  td_status (*take_scratch)(const base_call *call, attention_work *w); /* sets `own` */
+  /* Those that follow are of these queries of a head, and of the keys and values of a group. */
+  void (*take_queries)(const attention_work *w, int64_t b, int64_t h, int64_t first, int64_t count);
+  void (*take_keys)(const attention_work *w, int64_t b, int64_t g);
+  /* scores[key - first, query] of keys [first, first + count). */
+  void (*multiply_keys)(const attention_work *w, int64_t first, int64_t count, int64_t queries);
+  /* out = out keep, or 0 where first is, + scores^T v; where `last` says so, rows times `sum` in the end. */
+  void (*multiply_values)(const attention_work *w, int64_t first, int64_t count, int64_t queries, bool last,
+                          attention_output out);
+  void (*end)(void); /* of all tasks; NULL: there is nothing to do */
+} attention_products;
+td_status KERN_NAME(attention_by)(const base_call *call, const attention_products *p);
+td_status KERN_NAME(attention)(const base_call *call);
+#endif

@@ -5,6 +5,7 @@
 enum {
   BLOCK_ROWS = 768,         /* of a block, about: their results stay in L2 beside what they are made of */
   BLOCK_BYTES = 256 * 1024, /* of a block's image: the same */
+  MOST_BYTES = 1280 * 1024, /* where weights, which each block reads again, are larger: of half of L2 */
   NEAR_BYTES = 32 * 1024,   /* of weights that stay in L1 */
   SAME_SETS = 256,          /* bytes: pixels so many apart share few sets of L1 */
   TASKS = 16                /* that a product is cut into where its blocks are few */
@@ -153,7 +154,8 @@ void KERN_PART_NAME(amx_product_cut)(amx_product *p) {
   if (p->rows) p->phase[1] = 1;
   p->line = a[2].out + (p->gathered ? 0 : base_max_i64(reach[1], 0) / a[2].stride);
   const int64_t bytes = p->line * base_max_i64(p->pixel, 1) * p->size * p->phase[1];
-  const int64_t most = base_min_i64(BLOCK_ROWS / p->line, BLOCK_BYTES / bytes);
+  const int64_t image = base_max_i64(BLOCK_BYTES, base_min_i64(p->panels * p->panel, MOST_BYTES));
+  const int64_t most = base_min_i64(BLOCK_ROWS / p->line, image / bytes);
   const int64_t blocks = base_ceil_div(a[1].out, base_max_i64(most, 1));
   p->block_lines = base_ceil_div(a[1].out, blocks);
   p->lines = p->block_lines + base_max_i64(reach[0], 0) / a[1].stride;

@@ -169,6 +169,7 @@ static void end_call(recording *r) {
   } else {
     keep_least(r, &c->after_ns, ns);
   }
+  r->task = -1;
   r->at++;
 }
 

@@ -10,12 +10,12 @@
  *       ^ offsets[k] + m, for tap k of pixel m */
 #include "kernels/conv_planes.h"
 #include "kernels/pack_conv.h"
+#include "kernels/tasks_priv.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { MOST_STRIDE = 4, MOST_EXTRA = 1 << 16 }; /* MOST_EXTRA: of lines, or pixels, that a band sees around it */
-enum { TASKS = 24, EACH = 2 };                  /* tasks wanted; of each worker, where they are many */
 enum { TASK_WORK = 16384 };                     /* vector multiply-adds that are worth a task */
 enum { NEAR_FLOATS = 48 * 1024 };               /* of planes and results: the smaller part of L2 */
 enum { LINE = 16 };                             /* floats of a cache line */
@@ -117,9 +117,9 @@ static void set_bands(layer *l) {
 }
 
 /* Bands do not change a bit of a pixel: they may be cut for the workers that there are. */
-static void set_sizes(layer *l, const kern_conv *c, uint32_t workers) {
+static void set_sizes(layer *l, const kern_conv *c, int64_t tasks) {
   l->c = *c;
-  l->tasks = base_max_i64(TASKS, EACH * (int64_t)workers);
+  l->tasks = tasks;
   l->depth = c->taps * c->group_in;
   l->channels_in = c->groups * c->group_in;
   l->channels_out = c->groups * c->group_out;
@@ -146,7 +146,7 @@ static td_status take_epilogue(const base_call *call, layer *l) {
 static td_status describe(const base_call *call, const kern_conv *conv, layer *l) {
   const base_tensor *x = base_in(call, 0), *y = base_out(call, 0);
   const int32_t first = conv->channels_first ? 2 : 1, spatial = x->rank - 2;
-  set_sizes(l, conv, call->workers);
+  set_sizes(l, conv, kern_tasks_wanted(call->workers));
   l->image = x->data;
   l->out = y->data;
   l->out_pitch = kern_pitch(y);
@@ -367,6 +367,6 @@ bool kern_conv_planes_fit(const kern_conv *c, const kern_planes_level *level) {
   kern_conv sample = *c; /* the order of sums is not to depend on the batch */
   sample.batch = 1;
   layer l = {.level = level};
-  set_sizes(&l, &sample, 1);
+  set_sizes(&l, &sample, kern_tasks_wanted(1));
   return l.along[1].extra <= MOST_EXTRA && l.along[2].extra <= MOST_EXTRA && planes_cost(&l) * 1.25 < panels_cost(&l);
 }

@@ -1,5 +1,5 @@
 /* Every kernel that threads share, over the cases of the operators that it serves: the bits of one worker are those of
- * several. */
+ * several, and of work that is cut for many. */
 #include "kernels/run_kernel.h"
 
 #include "ops/ops.h"
@@ -77,19 +77,26 @@ static void run_with(run_kernel *k, const subject *s, uint32_t workers) {
   run_kernel_on(k, workers);
 }
 
-static bool several_give_the_bits_of_one(const subject *s, const kern_row *row, uint32_t number) {
+static void expect_same_bits(const subject *s, const run_kernel *one, const run_kernel *other, uint32_t number,
+                             const char *what) {
+  for (uint32_t i = 0; i < s->out_count; i++) {
+    const base_tensor *a = i ? &one->more[i - 1] : &one->out, *b = i ? &other->more[i - 1] : &other->out;
+    if (memcmp(a->data, b->data, base_tensor_bytes(a)) != 0)
+      fail_msg("%s case %u: %s: %s give other bits than one worker", s->op->name, number, one->row->name, what);
+  }
+}
+
+static void expect_the_bits_of_one(const subject *s, const kern_row *row, uint32_t number) {
   run_kernel one = {.row = row, .attrs = s->attrs, .in_count = s->c.in_count};
   for (uint32_t i = 0; i < s->c.in_count && i < RUN_OPERANDS; i++)
     if (s->at[i]) one.in[i] = s->in[i].tensor;
-  run_kernel several = one;
+  run_kernel several = one, cut = one;
+  cut.cut_for = 112;
   run_with(&one, s, 1);
   run_with(&several, s, 3);
-  for (uint32_t i = 0; i < s->out_count; i++) {
-    const base_tensor *a = i ? &one.more[i - 1] : &one.out, *b = i ? &several.more[i - 1] : &several.out;
-    if (memcmp(a->data, b->data, base_tensor_bytes(a)) != 0)
-      fail_msg("%s case %u: %s: three workers give other bits than one", s->op->name, number, row->name);
-  }
-  return true;
+  run_with(&cut, s, 1);
+  expect_same_bits(s, &one, &several, number, "three workers");
+  expect_same_bits(s, &one, &cut, number, "tasks for 112");
 }
 
 /* Adds to `served` 1 for each level that has a kernel for a case of the operator. */
@@ -102,7 +109,9 @@ static void run_operator(const ir_op *op, const uint32_t *isas, uint32_t levels,
     more = make_case(&s, arena, number);
     for (uint32_t i = 0; more && i < levels; i++) {
       const kern_row *row = kernel_of(&s, isas[i]);
-      if (row && row->flags & KERN_PARALLEL) runs[i] += several_give_the_bits_of_one(&s, row, number);
+      if (!row || !(row->flags & KERN_PARALLEL)) continue;
+      expect_the_bits_of_one(&s, row, number);
+      runs[i]++;
     }
     base_arena_free(arena);
   }

@@ -19,6 +19,7 @@
 #include "kernels/epilogue_priv.h"
 #include "kernels/gemm_priv.h"
 #include "kernels/pack_conv.h"
+#include "kernels/tasks_priv.h"
 #include "kernels/tuning.h"
 
 /* Rows of taps are runs up to here where some lie partly outside: then copies at the image's borders cost more than a
@@ -26,8 +27,8 @@
 enum { FEW_CHANNELS = 48, LONGEST_ROW = 256, LONGEST_INNER_ROW = 4096 };
 /* Of a tile: their pointers stay in registers. */
 enum { MOST_ROWS = 9, MOST_PAIR_ROWS = 12 };
-/* Tasks wanted, and vector multiply-adds that are worth one: about 5 us. */
-enum { TASKS = 24, TASK_WORK = 16384 };
+/* Vector multiply-adds that are worth a task: about 5 us. */
+enum { TASK_WORK = 16384 };
 /* Of the image under a block of pixels: leaves the larger part of L2 to the weights. */
 enum { IMAGE_BYTES = 256 * 1024 };
 /* Of results that stay in L1. */
@@ -149,7 +150,7 @@ static void set_panels(layer *l) {
   l->strips_at_once = base_max_i64(TILE_FLOATS / (l->tile_rows * widest * V_LANES), 1);
 }
 
-static void set_blocks(layer *l) {
+static void set_blocks(layer *l, uint32_t workers) {
   const kern_conv *c = &l->c;
   l->products = l->shared > 1 ? 1 : c->groups;
   const bool by_sample = c->channels_first || (l->made && !l->pixels_alone);
@@ -159,7 +160,8 @@ static void set_blocks(layer *l) {
   double seen = fmin((double)c->in_size / (double)c->out_size, (double)c->taps); /* of the image, by a pixel */
   double image_bytes = pixels * seen * (double)(c->group_in * c->groups) * 4;
   double weight_bytes = depth * (double)(c->group_out * c->groups) * 4, maps = (double)l->maps;
-  double wanted = fmin(depth * (double)base_max_i64(l->panels, 1) * pixels * products / TASK_WORK, TASKS / maps);
+  double wanted = fmin(depth * (double)base_max_i64(l->panels, 1) * pixels * products / TASK_WORK,
+                       (double)kern_tasks_wanted(workers) / maps);
   double fitting = fmax(ceil(image_bytes / IMAGE_BYTES), 1);
   int64_t tiles = (l->pixels + l->tile_rows - 1) / l->tile_rows;
   bool cut_weights = weight_bytes > image_bytes && l->shared == 1 && !c->channels_first; /* converted once per block */
@@ -214,7 +216,7 @@ static td_status describe(const base_call *call, layer *l) {
     l->pixels_alone &= c->axis[i].stride == 1 && c->axis[i].begin == 0 && c->axis[i].in == c->axis[i].out;
   set_runs(l);
   set_panels(l);
-  set_blocks(l);
+  set_blocks(l, call->workers);
   return TD_OK;
 }
 

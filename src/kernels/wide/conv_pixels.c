@@ -6,8 +6,9 @@
 #include "kernels/epilogue_priv.h"
 #include "kernels/gemm_tile_priv.h"
 #include "kernels/pixel_tiles_priv.h"
+#include "kernels/tasks_priv.h"
 
-enum { TASKS = 24, TASK_WORK = 16384 }; /* tasks wanted, and vector multiply-adds that are worth one */
+enum { TASK_WORK = 16384 }; /* vector multiply-adds that are worth a task */
 /* Of a tile: three take fewer loads per multiply-add than two, which AVX2 runs short of. */
 enum { MOST_PANELS = V_REGISTERS > 16 ? 2 : PIXEL_MAX_PANELS };
 /* Elements of a window over an image: AVX2 gains from longer ones, too, as these tiles take fewer loads. */
@@ -74,10 +75,10 @@ static td_status describe(const base_call *call, const kern_conv *conv, const fl
   return TD_OK;
 }
 
-/* Tasks that rows of so many pixels make. */
-static int64_t bands(const layer *l, int64_t rows, int64_t width, int64_t batch) {
+/* Tasks that rows of so many pixels make, of each of `batch`. */
+static int64_t bands(const layer *l, int64_t rows, int64_t width, int64_t batch, uint32_t workers) {
   double work = (double)l->tiles.depth * (double)l->panels * (double)width;
-  double most = fmin(ceil(TASKS / (double)batch), ceil((double)rows * work / TASK_WORK));
+  double most = fmin(ceil((double)kern_tasks_wanted(workers) / (double)batch), ceil((double)rows * work / TASK_WORK));
   return (int64_t)fmax(fmin(most, (double)rows), 1);
 }
 
@@ -103,7 +104,7 @@ static td_status run_image(const base_call *call, layer *l) {
   TRY(kern_conv_image_of(call, c, &image));
   l->tiles.taps = image.row;
   l->tiles.x_pitch = c->axis[2].stride;
-  int64_t height = c->axis[1].out, width = c->axis[2].out, parts = bands(l, height, width, c->batch);
+  int64_t height = c->axis[1].out, width = c->axis[2].out, parts = bands(l, height, width, c->batch, call->workers);
   int64_t total = c->batch * parts;
   if (total > INT32_MAX)
     return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "a convolution of %lld parts", (long long)total);
@@ -120,7 +121,7 @@ static td_status run_image(const base_call *call, layer *l) {
 static void run_pointwise(const base_call *call, layer *l) {
   const base_tensor *x = base_in(call, 0);
   l->tiles.x_pitch = kern_pitch(x);
-  int64_t pixels = l->conv.batch * l->conv.out_size, total = bands(l, pixels, 1, 1);
+  int64_t pixels = l->conv.batch * l->conv.out_size, total = bands(l, pixels, 1, 1, call->workers);
   for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total)) {
     int64_t pixel = gemm_split(pixels, total, task);
     pixel_tiles tiles = l->tiles;

@@ -10,10 +10,11 @@
 #include "kernels/epilogue_priv.h"
 #include "kernels/gemm_tile_priv.h"
 #include "kernels/pack_conv.h"
+#include "kernels/tasks_priv.h"
 #include "kernels/tuning.h"
 
-/* Tasks wanted, and vector multiply-adds that are worth one: about 5 us. */
-enum { TASKS = 24, TASK_WORK = 16384 };
+/* Vector multiply-adds that are worth a task: about 5 us. */
+enum { TASK_WORK = 16384 };
 enum { SUM_WORK = 8 }; /* vectors that the lanes of a sum cost to add up */
 enum { TABLE_ROWS = (int)GEMM_MAX_ROWS > (int)DOT_TILE_ROWS ? (int)GEMM_MAX_ROWS : (int)DOT_TILE_ROWS };
 
@@ -218,13 +219,13 @@ static void run_few(const layer *l, int64_t line, const float **table) {
 
 /* ---- tasks ---- */
 
-static void set_blocks(layer *l) {
+static void set_blocks(layer *l, uint32_t workers) {
   const kern_conv *c = &l->c;
   l->lines = c->batch * c->axis[0].out * c->axis[1].out;
   l->panels = (c->group_out + V_LANES - 1) / V_LANES;
   l->strips = base_max_i64(base_max_i64(l->panels / 2, (l->panels + GEMM_MAX_PANELS - 1) / GEMM_MAX_PANELS), 1);
   double work = (double)(c->batch * c->in_size) * (double)c->taps * (double)(c->group_in * l->panels);
-  double wanted = fmin(work / TASK_WORK, (double)TASKS / (double)c->groups);
+  double wanted = fmin(work / TASK_WORK, (double)kern_tasks_wanted(workers) / (double)c->groups);
   l->line_blocks = (int64_t)fmax(fmin(ceil(wanted), (double)l->lines), 1);
   l->strip_blocks = (int64_t)fmax(fmin(ceil(wanted / (double)l->line_blocks), (double)l->strips), 1);
 }
@@ -258,7 +259,7 @@ static td_status describe(const base_call *call, layer *l) {
   if (!l->weights || !zeros) return base_no_memory(call->err, "scratch");
   memset(zeros, 0, (size_t)l->c.group_in * sizeof *zeros);
   l->zeros = zeros;
-  set_blocks(l);
+  set_blocks(l, call->workers);
   return take_few(call, l) ? TD_OK : base_no_memory(call->err, "scratch");
 }
 

@@ -3,6 +3,7 @@
  * Within a task a block of B (kc rows of a group of panels) stays in the nearest cache that holds it while the rows of
  * the chunk pass by, and the chunk of A stays in L2 while the groups pass by. */
 #include "kernels/gemm_priv.h"
+#include "kernels/tasks_priv.h"
 #include "kernels/wide/transpose_priv.h"
 
 enum {
@@ -12,7 +13,6 @@ enum {
   WIDENED_TASKS = 4,    /* of a worker, that are enough */
   WIDENED_ROWS = 4,     /* times as many rows of A as a chunk has otherwise meet a block that is widened */
   TASK_FLOPS = 1 << 19, /* some 5 us */
-  TASKS = 24,           /* three for each of eight threads */
   CHAINED = 64 << 10,   /* sums that lie in L2 until a chain comes: it is fastest on long rows */
   PACKED = 2 << 20      /* floats of A that are packed at most: scratch of each worker */
 };
@@ -34,8 +34,9 @@ gemm_grid KERN_NAME(gemm_grid)(const base_call *call, int64_t m, int64_t n, int6
   int64_t kc = base_min_i64(k, t->block_k);
   grid.row_chunks = base_min_i64(grid.tiles, base_ceil_div(m * kc, t->chunk_floats));
   grid.column_chunks = base_min_i64(grid.groups, most);
-  if (grid.row_chunks * grid.column_chunks < TASKS)
-    grid.row_chunks = base_min_i64(grid.tiles, base_ceil_div(TASKS, grid.column_chunks));
+  const int64_t wanted = kern_tasks_wanted(call->workers);
+  if (grid.row_chunks * grid.column_chunks < wanted)
+    grid.row_chunks = base_min_i64(grid.tiles, base_ceil_div(wanted, grid.column_chunks));
   if (grid.row_chunks * grid.column_chunks > most) {
     grid.column_chunks = base_max_i64(1, base_min_i64(grid.groups, most / grid.row_chunks));
     grid.row_chunks = base_max_i64(1, base_min_i64(grid.row_chunks, most / grid.column_chunks));

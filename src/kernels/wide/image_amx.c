@@ -1,14 +1,14 @@
 /* image_amx.c -- products by tiles of AMX: the image of a block, its tiles, and how the work is cut. */
 #include "kernels/gemm_tile_priv.h"
 #include "kernels/image_amx_priv.h"
+#include "kernels/tasks_priv.h"
 
 enum {
   BLOCK_ROWS = 768,         /* of a block, about: their results stay in L2 beside what they are made of */
   BLOCK_BYTES = 256 * 1024, /* of a block's image: the same */
   MOST_BYTES = 1280 * 1024, /* where weights, which each block reads again, are larger: of half of L2 */
   NEAR_BYTES = 32 * 1024,   /* of weights that stay in L1 */
-  SAME_SETS = 256,          /* bytes: pixels so many apart share few sets of L1 */
-  TASKS = 16                /* that a product is cut into where its blocks are few */
+  SAME_SETS = 256           /* bytes: pixels so many apart share few sets of L1 */
 };
 
 /* Output lines [y, y + count) of a plane of a sample; a group. */
@@ -181,7 +181,8 @@ td_status KERN_PART_NAME(amx_product_run)(const base_call *call, amx_product *p)
   const kern_conv_axis *a = p->c.axis;
   const int64_t in_plane = base_ceil_div(a[1].out, p->block_lines), planes = p->c.batch * a[0].out * in_plane;
   const int64_t blocks = planes * p->c.groups, wides = base_ceil_div(p->panels, AMX_PANELS);
-  const int64_t parts = base_min_i64(base_ceil_div(TASKS, blocks), wides), tasks = blocks * parts;
+  const int64_t parts = base_min_i64(base_ceil_div(kern_tasks_wanted(call->workers), blocks), wides),
+                tasks = blocks * parts;
   int64_t made = -1;
   for (int64_t task = base_call_first(call, tasks); task < tasks; task = base_call_next(call, task, tasks)) {
     const int64_t which = task / parts, part = task % parts, n = which % planes, y = n % in_plane * p->block_lines;

@@ -446,13 +446,19 @@ static const char *checked_type(const serve_job *job, const char *type) {
   return base_arena_text(job->arena, type);
 }
 
+/* The bodies of `list`, one for each request, which are all that the frame has. */
+static td_status take_bodies(const batch *b, frame *f, const char *list, base_str *body, td_error *err) {
+  const fmt_json *items = fmt_json_get(f->root, list);
+  if (fmt_json_count(items) != b->count)
+    return base_fail(err, TD_BAD_FILE, NULL, -1, "the worker gives other %s than it was asked for", list);
+  for (uint32_t i = 0; i < b->count; i++) TRY(frame_take(f, fmt_json_at(items, i), &body[i], err));
+  return frame_end(f, err);
+}
+
 static td_status take_replies(batch *b, frame *f, td_error *err) {
   const fmt_json *replies = fmt_json_get(f->root, "replies");
   base_str body[SERVE_MOST_BATCH];
-  if (fmt_json_count(replies) != b->count)
-    return base_fail(err, TD_BAD_FILE, NULL, -1, "the worker gives other replies than it was asked for");
-  for (uint32_t i = 0; i < b->count; i++) TRY(frame_take(f, fmt_json_at(replies, i), &body[i], err));
-  TRY(frame_end(f, err));
+  TRY(take_bodies(b, f, "replies", body, err));
   for (uint32_t i = 0; b->all && i < b->count; i++) {
     const fmt_json *reply = fmt_json_at(replies, i), *status = fmt_json_get(reply, "status");
     serve_job *job = b->jobs[i];
@@ -467,12 +473,8 @@ static td_status take_replies(batch *b, frame *f, td_error *err) {
 
 /* What a handler gives of each reply before the rest: send_intermediate_predict_response. */
 static td_status take_parts(batch *b, frame *f, td_error *err) {
-  const fmt_json *parts = fmt_json_get(f->root, "parts");
   base_str body[SERVE_MOST_BATCH];
-  if (fmt_json_count(parts) != b->count)
-    return base_fail(err, TD_BAD_FILE, NULL, -1, "the worker gives other parts than it was asked for");
-  for (uint32_t i = 0; i < b->count; i++) TRY(frame_take(f, fmt_json_at(parts, i), &body[i], err));
-  TRY(frame_end(f, err));
+  TRY(take_bodies(b, f, "parts", body, err));
   for (uint32_t i = 0; b->all && i < b->count; i++) serve_give_part(b->jobs[i], body[i]);
   return TD_OK;
 }

@@ -11,7 +11,7 @@
 #define KERNELS_AMX_PRIV_H
 #include "kernels/simd_priv.h"
 
-enum { AMX_ROWS = 16, AMX_BYTES = 64, AMX_COLUMNS = 16 };
+enum { AMX_ROWS = 16, AMX_MOST_ROWS = 2 * AMX_ROWS, AMX_BYTES = 64, AMX_COLUMNS = 16 };
 
 #define AMX_LOAD(tile, from, pitch) \
   __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile : : "r"(from), "r"((int64_t)(pitch)) : "memory")
@@ -43,6 +43,9 @@ V_INLINE void amx_begin(int64_t rows, int64_t words) {
   sizes.bytes[6] = sizes.bytes[7] = AMX_COLUMNS * 4;
   __asm__ volatile("ldtilecfg %0" : : "m"(sizes));
 }
+/* Rows of each tile, at least one, that `count` rows make: as many of all, so that the last tile may begin with rows of
+ * the one before. */
+V_INLINE int64_t amx_even_rows(int64_t count) { return base_ceil_div(count, base_ceil_div(count, AMX_MOST_ROWS)); }
 V_INLINE void amx_end(void) { __asm__ volatile("tilerelease" : :); }
 
 /* Sums of one or two tiles of rows times up to AMX_PANELS panels. A row of A is made of runs, which stand as far from

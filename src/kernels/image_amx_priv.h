@@ -15,8 +15,6 @@
 #include "kernels/amx_priv.h"
 #include "kernels/conv.h"
 
-enum { AMX_MOST_ROWS = 2 * AMX_ROWS };
-
 typedef struct amx_product amx_product;
 struct amx_product {
   kern_conv c;

@@ -25,8 +25,8 @@ static bool layout_of(int64_t groups, int64_t n, int64_t k, int64_t runs, int64_
          base_mul_i64(l->columns / panel, l->panel_bytes, &bytes) && !__builtin_add_overflow(bytes, l->data, &l->size);
 }
 
-bool kern_i8_layout_of(int64_t groups, int64_t n, int64_t k, int64_t panel, int64_t depth, kern_i8_layout *l) {
-  return layout_of(groups, n, k, 1, panel, depth, l);
+bool kern_i8_layout_of(int64_t n, int64_t k, int64_t panel, int64_t depth, kern_i8_layout *l) {
+  return layout_of(1, n, k, 1, panel, depth, l);
 }
 
 /* Where the weights of a column begin; step after step stand panel * depth apart. */
@@ -77,7 +77,7 @@ bool kern_i8_window_layout(const kern_i8_window *w, int64_t panel, int64_t depth
     if (w->kernel[i] < 1 || !base_mul_i64(k, w->kernel[i], &k) || k > KERN_I8_MAX_K) return false;
   const int64_t rows = depth == KERN_I8_TILE ? w->kernel[0] * w->kernel[1] : 1;
   if (!*depthwise) return layout_of(w->groups, w->group_out, k, rows, panel, depth, l);
-  return kern_i8_layout_of(1, w->groups, w->kernel[2] * rows_of(w, depth), panel, dot_depth(depth), l);
+  return kern_i8_layout_of(w->groups, w->kernel[2] * rows_of(w, depth), panel, dot_depth(depth), l);
 }
 
 int64_t kern_i8_depthwise_k(const kern_i8_window *w, int64_t depth, int64_t tap) {

@@ -30,7 +30,7 @@ typedef struct kern_i8_layout {
 } kern_i8_layout;
 
 /* `depth`: 2, 4, or KERN_I8_TILE. False: the numbers are out of range. */
-bool kern_i8_layout_of(int64_t groups, int64_t n, int64_t k, int64_t panel, int64_t depth, kern_i8_layout *l);
+bool kern_i8_layout_of(int64_t n, int64_t k, int64_t panel, int64_t depth, kern_i8_layout *l);
 /* Of a window of these sizes. *depthwise: see above. */
 typedef struct kern_i8_window {
   int64_t groups, group_in, group_out;

@@ -93,7 +93,7 @@ static td_status pack(passes_edit *e, const weights *w, const kern_i8_layout *l,
 static td_status pack_matrix(passes_edit *e, const weights *w, ir_value *packed) {
   const kern_row *row = row_of(e);
   kern_i8_layout l;
-  if (!kern_i8_layout_of(1, w->n, w->k, row->lanes, kern_i8_depth(row), &l))
+  if (!kern_i8_layout_of(w->n, w->k, row->lanes, kern_i8_depth(row), &l))
     return base_no_memory(e->err, "packed weights");
   return pack(e, w, &l, packed);
 }

@@ -73,30 +73,22 @@ static bool run_case(const fixture *f, uint32_t number) {
 }
 
 static void results_are_near_for_all_workers(void **state) {
-  const fixture *f = *state;
-  if (!f->pairs) skip(); /* this CPU has no tiles */
-  for (uint32_t number = 0; run_case(f, number); number++) continue;
-}
-
-static int setup(void **state) {
-  static fixture f;
+  (void)state;
   sys_machine machine;
   sys_machine_read(&machine);
-  f.arena = base_arena_new(&base_libc_allocator);
-  f.op = ir_opset_find(ops_set(f.arena), "td::attention");
-  f.pairs = kern_select(KERN_ATTENTION, TD_BF16, machine.isa | BASE_ISA_VECTOR);
-  f.floats = kern_select(KERN_ATTENTION, TD_F32, machine.isa | BASE_ISA_VECTOR);
+  const uint32_t isa = machine.isa | BASE_ISA_VECTOR;
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  const fixture f = {.arena = arena,
+                     .op = ir_opset_find(ops_set(arena), "td::attention"),
+                     .pairs = kern_select(KERN_ATTENTION, TD_BF16, isa),
+                     .floats = kern_select(KERN_ATTENTION, TD_F32, isa)};
   assert_non_null(f.op);
-  *state = &f;
-  return 0;
-}
-
-static int teardown(void **state) {
-  base_arena_free(((fixture *)*state)->arena);
-  return 0;
+  for (uint32_t number = 0; f.pairs && run_case(&f, number); number++) continue;
+  base_arena_free(arena);
+  if (!f.pairs) skip(); /* this CPU has no tiles */
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(results_are_near_for_all_workers)};
-  return cmocka_run_group_tests(tests, setup, teardown);
+  return cmocka_run_group_tests(tests, NULL, NULL);
 }

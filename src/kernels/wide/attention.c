@@ -94,10 +94,6 @@ typedef struct floats {
   rows_of k, v;           /* of the head */
 } floats;
 
-static const float *head_of(const base_tensor *t, int64_t b, int64_t h) {
-  return (const float *)t->data + b * t->strides[ATTENTION_BATCH] + h * t->strides[ATTENTION_HEADS];
-}
-
 /* A score under an element of a mask. */
 V_INLINE vf mask_score(vf score, vf mask, bool replaces) {
   return replaces ? v_select(v_eq(mask, v_zero()), score, mask) : v_add(score, mask);
@@ -112,16 +108,8 @@ V_TEMPLATE void turn_over(const float *from, int64_t row, int64_t step, int64_t 
   for (int64_t c = 0; c < size; c += V_LANES) {
     vf square[V_LANES];
     int64_t columns = base_min_i64(size - c, V_LANES);
-    for (int64_t r = 0; r < V_LANES; r++) {
-      float gathered[V_LANES];
-      const float *at = from + r * row + c * step;
-      if (r >= count) square[r] = v_zero();
-      else if (step == 1) square[r] = columns == V_LANES ? v_load(at) : v_load_n(at, columns);
-      else {
-        for (int64_t i = 0; i < columns; i++) gathered[i] = at[i * step];
-        square[r] = v_load_n(gathered, columns);
-      }
-    }
+    for (int64_t r = 0; r < V_LANES; r++)
+      square[r] = r < count ? attention_load(from + r * row + c * step, step, columns) : v_zero();
     v_transpose(square);
     for (int64_t i = 0; i < columns; i++) {
       float *vector = to + (c + i) * PITCH;
@@ -132,7 +120,7 @@ V_TEMPLATE void turn_over(const float *from, int64_t row, int64_t step, int64_t 
 }
 
 static void take_queries(const attention_work *w, int64_t b, int64_t h, int64_t first, int64_t count) {
-  const float *from = head_of(w->q, b, h);
+  const float *from = attention_head(w->q, b, h);
   int64_t row = w->q->strides[ATTENTION_ROWS];
   for (int64_t i = 0; i < count; i += V_LANES)
     turn_over(from + (first + i) * row, row, w->q->strides[ATTENTION_SIZE], base_min_i64(count - i, V_LANES), w->size,
@@ -141,7 +129,7 @@ static void take_queries(const attention_work *w, int64_t b, int64_t h, int64_t 
 
 static void copy_rows(const base_tensor *t, int64_t b, int64_t g, int64_t rows, int64_t size, int64_t pitch,
                       float *to) {
-  const float *from = head_of(t, b, g);
+  const float *from = attention_head(t, b, g);
   for (int64_t r = 0; r < rows; r++)
     for (int64_t i = 0; i < pitch; i++)
       to[r * pitch + i] = i < size ? from[r * t->strides[ATTENTION_ROWS] + i * t->strides[ATTENTION_SIZE]] : 0;
@@ -151,8 +139,8 @@ static int64_t whole_vectors(int64_t n) { return (n + V_LANES - 1) / V_LANES * V
 
 static void take_keys(const attention_work *w, int64_t b, int64_t g) {
   floats *own = w->own;
-  own->k = (rows_of){head_of(w->k, b, g), w->k->strides[ATTENTION_ROWS]};
-  own->v = (rows_of){head_of(w->v, b, g), w->v->strides[ATTENTION_ROWS]};
+  own->k = (rows_of){attention_head(w->k, b, g), w->k->strides[ATTENTION_ROWS]};
+  own->v = (rows_of){attention_head(w->v, b, g), w->v->strides[ATTENTION_ROWS]};
   bool fresh = own->copied != b * w->groups + g;
   own->copied = b * w->groups + g;
   if (own->k_copy) {

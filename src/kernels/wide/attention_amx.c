@@ -28,29 +28,21 @@ typedef struct tiles {
 
 static int64_t blocks_of(int64_t pairs) { return base_ceil_div(pairs, AMX_ROWS); }
 
-/* Numbers [at, at + n) of a row, n of at most a vector. */
-V_INLINE vf read_some(const float *row, int64_t step, int64_t at, int64_t n) {
-  float some[V_LANES];
-  if (n <= 0) return v_zero();
-  if (step == 1) return v_load_n(row + at, base_min_i64(n, V_LANES));
-  for (int64_t i = 0; i < base_min_i64(n, V_LANES); i++) some[i] = row[(at + i) * step];
-  return v_load_n(some, base_min_i64(n, V_LANES));
+/* Numbers [at, at + V_LANES) of a row of `size`, zeros behind them. */
+V_INLINE vf read_some(const float *row, int64_t step, int64_t at, int64_t size) {
+  return at < size ? attention_load(row + at * step, step, base_min_i64(size - at, V_LANES)) : v_zero();
 }
 
 /* Numbers [at, at + PAIRS_ROW) of a row of `size`, zeros behind them, times `scale`, as bf16. */
 V_INLINE vf round_some(const float *row, int64_t step, int64_t at, int64_t size, vf scale) {
-  return p_round_two(v_mul(read_some(row, step, at, size - at), scale),
-                     v_mul(read_some(row, step, at + V_LANES, size - at - V_LANES), scale));
-}
-
-static const float *head_of(const base_tensor *t, int64_t b, int64_t h) {
-  return (const float *)t->data + b * t->strides[ATTENTION_BATCH] + h * t->strides[ATTENTION_HEADS];
+  return p_round_two(v_mul(read_some(row, step, at, size), scale),
+                     v_mul(read_some(row, step, at + V_LANES, size), scale));
 }
 
 static void take_queries(const attention_work *w, int64_t b, int64_t h, int64_t first, int64_t count) {
   const tiles *own = w->own;
   const int64_t row = w->q->strides[ATTENTION_ROWS], step = w->q->strides[ATTENTION_SIZE], pairs = own->stored / 2;
-  const float *from = head_of(w->q, b, h) + first * row;
+  const float *from = attention_head(w->q, b, h) + first * row;
   const vf scale = v_set(w->scale);
   for (int64_t i = 0; i < count; i += V_LANES)
     for (int64_t at = 0; at < pairs; at += V_LANES) {
@@ -80,7 +72,7 @@ static void take_columns(const attention_work *w, const float *from) {
     for (int64_t first = 0; first < own->v_pitch; first += V_LANES) {
       vf square[V_LANES];
       for (int64_t r = 0; r < V_LANES; r++)
-        square[r] = first + r < w->keys ? read_some(from + (first + r) * row, step, e, w->values - e) : v_zero();
+        square[r] = first + r < w->keys ? read_some(from + (first + r) * row, step, e, w->values) : v_zero();
       v_transpose(square);
       for (int64_t i = 0; i < base_min_i64(V_LANES, w->values - e); i++)
         p_store(own->v + (e + i) * own->v_pitch + first, square[i], V_LANES);
@@ -91,17 +83,17 @@ static void take_keys(const attention_work *w, int64_t b, int64_t g) {
   tiles *own = w->own;
   if (own->taken == b * w->groups + g) return;
   own->taken = b * w->groups + g;
-  take_rows(w, head_of(w->k, b, g));
-  take_columns(w, head_of(w->v, b, g));
+  take_rows(w, attention_head(w->k, b, g));
+  take_columns(w, attention_head(w->v, b, g));
 }
 
 /* Rows of A, `rows` of them `a_pitch` numbers apart, of so many pairs, whole blocks, times panels of queries, each
- * `panel` pairs long. All tiles have as many rows, so that the last one may begin with rows of the one before. */
+ * `panel` pairs long. */
 static void multiply(const uint16_t *a, int64_t a_pitch, int64_t rows, const uint32_t *b, int64_t panel, int64_t pairs,
                      int64_t queries, float *sums) {
   const int64_t blocks = blocks_of(pairs), depth = pairs / blocks;
   static const int64_t run[] = {0};
-  const int64_t tall = base_ceil_div(rows, base_ceil_div(rows, 2 * AMX_ROWS));
+  const int64_t tall = amx_even_rows(rows);
   const int64_t panels = base_ceil_div(queries, AMX_COLUMNS), step = panels == 3 ? 2 : panels;
   amx_begin(tall, depth);
   for (int64_t row = 0; row < rows; row += tall) {

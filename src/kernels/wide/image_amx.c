@@ -74,11 +74,8 @@ typedef struct rows_cut {
   int64_t first, count, tall; /* rows of each tile */
 } rows_cut;
 
-/* Rows of each tile that `count` rows make, at least one. */
-static int64_t even_rows(int64_t count) { return base_ceil_div(count, base_ceil_div(count, AMX_MOST_ROWS)); }
-
 /* `count` rows of the image from `first` on, in tiles of `tall`: the one that begins `row` behind `first`, times some
- * panels. All tiles have as many rows, so that the last one may begin with rows of the one before. */
+ * panels. */
 static void multiply_tile(const amx_product *p, const block *b, const rows_cut *cut, int64_t row, int64_t panel,
                           int64_t panels) {
   _Alignas(64) float sums[AMX_MOST_ROWS * AMX_WIDTH];
@@ -111,7 +108,7 @@ static void multiply_tile(const amx_product *p, const block *b, const rows_cut *
 static void multiply_block(const amx_product *p, const block *b, int64_t panel, int64_t end) {
   const int64_t width = p->c.axis[2].out, whole = (b->count - 1) * p->line + width;
   const bool run_on = base_ceil_div(whole, AMX_MOST_ROWS) <= b->count * base_ceil_div(width, AMX_MOST_ROWS);
-  const int64_t spans = run_on ? 1 : b->count, count = run_on ? whole : width, tall = even_rows(count);
+  const int64_t spans = run_on ? 1 : b->count, count = run_on ? whole : width, tall = amx_even_rows(count);
   const int64_t quads = (end - panel) / AMX_PANELS, rest = (end - panel) % AMX_PANELS;
   const int64_t groups = quads + rest / 2 + rest % 2, tiles = base_ceil_div(count, tall);
   const bool near = (end - panel) * p->panel <= NEAR_BYTES;

@@ -26,7 +26,7 @@ td_status KERN_PART_NAME(linear_i8)(const base_call *call) {
                   .out_pitch = kern_pitch(out)};
   for (int32_t i = 0; i < x->rank - 1; i++) p.m *= x->dims[i];
   if (p.m == 0 || n == 0) return TD_OK;
-  if (!kern_i8_layout_of(1, n, k, p.s.panel, p.s.depth, &p.l))
+  if (!kern_i8_layout_of(n, k, p.s.panel, p.s.depth, &p.l))
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "td::linear_i8: %lld elements a row", (long long)k);
   if (p.s.x_scale == 0) KERN_PART_NAME(i8_find_range)(x->data, p.m * k, &p.s);
   if (x->dtype == TD_U8 && sizeof(byte_x) == 1 && k == p.l.steps * BYTES_DEPTH) p.gather = NULL;

@@ -22,7 +22,7 @@ static td_status infer(ir_infer *ctx) {
   memcpy(dims, x->dims, sizeof dims);
   const base_dim k = dims[x->rank - 1];
   kern_i8_layout l;
-  if (n < 0 || w->rank != 1 || (base_dim_known(k) && !kern_i8_layout_of(1, n, k, s.panel, s.depth, &l)))
+  if (n < 0 || w->rank != 1 || (base_dim_known(k) && !kern_i8_layout_of(n, k, s.panel, s.depth, &l)))
     return ir_infer_fail(ctx, "n or the packed weights are out of range");
   if (base_dim_known(k) && base_dim_known(w->dims[0]) && w->dims[0] != l.size)
     return ir_infer_fail(ctx, "packed weights of the wrong length %lld", (long long)w->dims[0]);
@@ -37,7 +37,7 @@ static td_status reference(const base_call *call) {
   kern_i8_scales s = kern_i8_scales_of(call->attrs);
   kern_i8_layout l;
   if (count == 0) return TD_OK;
-  if (!kern_i8_layout_of(1, n, k, s.panel, s.depth, &l)) return ops_fail(call, "%lld elements a row", (long long)k);
+  if (!kern_i8_layout_of(n, k, s.panel, s.depth, &l)) return ops_fail(call, "%lld elements a row", (long long)k);
   const uint8_t *q = ops_i8_values(call, &s), *w = base_in(call, 1)->data;
   int32_t *sums = base_call_scratch(call, (size_t)count, sizeof *sums);
   if (!q || !sums) return base_no_memory(call->err, "scratch");

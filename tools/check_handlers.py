@@ -9,6 +9,7 @@ import pathlib
 import random
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -100,6 +101,40 @@ class Own(BaseHandler):
         out = self.model(x=data)
         assert isinstance(out, numpy.ndarray) and out.dtype == numpy.float32
         return out
+"""
+PARTS = """
+import os, pathlib, time
+from ts.handler_utils.utils import send_intermediate_predict_response
+
+def handle(data, context):
+    if data is None:
+        return None
+    words = [bytes(row["body"]).decode() for row in data]
+    give = lambda text: send_intermediate_predict_response([text] * len(words), context.request_ids, "Intermediate Prediction success", 200, context)
+    for i, word in enumerate(words):
+        if word == "typed":
+            context.set_response_content_type(i, "text/event-stream")
+            context.set_response_status(code=201, idx=i)
+    try:
+        if "large" in words:
+            give(b"x" * 3000000)
+        give("one,")
+        give("")
+        if "wait" in words:
+            while not os.path.exists(FLAG): time.sleep(0.01)
+        if "exit" in words: os._exit(9)
+        if "throw" in words: raise ValueError("secret of the handler")
+        if "late" in words: context.set_all_response_status(code=507)
+        if "hang" in words: time.sleep(1000)
+        if "endless" in words:
+            while True:
+                give(b"y" * 50000)
+                time.sleep(0.001)
+        give("two,")
+    except BaseException as error:
+        pathlib.Path(FLAG + ".end").write_text(type(error).__name__)
+        raise
+    return [{"of": word} if word != "empty" else b"" for word in words]
 """
 GRAPH = """tdir 1
 input %0 "x": f32[n, 3]
@@ -321,6 +356,90 @@ def check_models(c, with_numpy):
         c.expect("by numpy", c.ask("/predictions/numpy", body, headers=headers), (200, [2.0, 12.0, 103.0]))
 
 
+def raw(c, word, version="1.1", more=""):
+    """All that a socket gives to a request, to the end of the connection."""
+    with socket.create_connection(("127.0.0.1", c.port), 30) as client:
+        client.sendall(f"POST /predictions/parts HTTP/{version}\r\nHost: a\r\nContent-Length: {len(word)}\r\n{more}\r\n{word}".encode())
+        got = b""
+        while (came := client.recv(1 << 16)):
+            got += came
+    head, _, body = got.partition(b"\r\n\r\n")
+    return head, body
+
+
+def chunk(text):
+    return b"%x\r\n%s\r\n" % (len(text), text)
+
+
+def check_parts(c, flag):
+    """Parts of a reply: chunks of HTTP/1.1, DATA frames of HTTP/2, one body for HTTP/1.0; cut where the handler fails."""
+    close, end = "Connection: close\r\n", pathlib.Path(f"{flag}.end")
+    whole = lambda word: chunk(b"one,") + chunk(b"two,") + chunk(b'{\n  "of": "%s"\n}' % word) + b"0\r\n\r\n"
+    head, body = raw(c, "a", more=close)
+    c.expect("chunks", body, whole(b"a"))
+    c.expect("their head", [line for line in head.split(b"\r\n") if line.startswith((b"HTTP", b"Tr", b"Content"))],
+             [b"HTTP/1.1 200 OK", b"Content-Type: text/plain; charset=utf-8", b"Transfer-Encoding: chunked"])
+    c.expect("no rest", raw(c, "empty", more=close)[1], chunk(b"one,") + chunk(b"two,") + b"0\r\n\r\n")
+    head, body = raw(c, "typed", more=close)
+    c.expect("a type and a status of their own", (head[:13], b"Content-Type: text/event-stream" in head, body),
+             (b"HTTP/1.1 201 ", True, whole(b"typed")))
+    head, body = raw(c, "b", "1.0")
+    c.expect("in one for HTTP/1.0", (b"Content-Length: 23" in head, b"Transfer" in head, body), (True, False, b'one,two,{\n  "of": "b"\n}'))
+    c.expect("a large part", raw(c, "large", more=close)[1], chunk(b"x" * 3000000) + whole(b"large"))
+    for word in ("throw", "exit", "late", "hang"):
+        c.expect(f"cut by {word}", raw(c, word)[1], (chunk(b"one,") + chunk(b"two,") if word == "late" else chunk(b"one,")))
+        c.expect(f"the next behind {word}", c.ask("/predictions/parts", b"d", raw=True), (200, b'one,two,{\n  "of": "d"\n}'))
+    with socket.create_connection(("127.0.0.1", c.port), 30) as client:  # two requests at once, on one connection
+        one = b"POST /predictions/parts HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nwait"
+        client.sendall(one + one)
+        got = b""
+        while not got.endswith(chunk(b"one,")):
+            got += client.recv(1 << 16)
+        c.expect("a part before the reply is whole", (got.count(b"HTTP/1.1 200"), flag.exists()), (1, False))
+        flag.write_text("")
+        while got.count(b"\r\n0\r\n\r\n") < 2:
+            got += client.recv(1 << 16)
+        c.expect("and the next one behind it", (got.count(b"HTTP/1.1 200"), got.count(b"keep-alive"), got.endswith(whole(b"wait"))), (2, 2, True))
+    flag.unlink()
+    for what in ("leaves", "resets", "reads nothing"):
+        end.unlink(missing_ok=True)
+        with socket.create_connection(("127.0.0.1", c.port), 30) as client:
+            client.sendall(b"POST /predictions/parts HTTP/1.1\r\nHost: a\r\nContent-Length: 7\r\n\r\nendless")
+            while what != "reads nothing" and chunk(b"y" * 50000)[:20] not in client.recv(1 << 16):
+                continue
+            if what == "resets":
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            if what == "reads nothing":
+                c.expect("who reads nothing stops the handler", c.wait_for(end.exists), True)
+        c.expect(f"who {what} stops the handler", c.wait_for(end.exists) and end.read_text(), "Cancelled")
+        c.expect(f"the worker stays when a client {what}", c.ask("/predictions/parts", b"e", raw=True)[0], 200)
+
+
+def check_parts_of_http2(c, folder):
+    curl = lambda word: subprocess.run(["curl", "-sS", "--http2-prior-knowledge", "-D", "-", "-H", "Content-Type: a/b", "-d", word,
+                                        f"http://127.0.0.1:{c.port}/predictions/parts"], capture_output=True)
+    got = curl("a")
+    head, _, body = got.stdout.partition(b"\r\n\r\n")
+    c.expect("parts by HTTP/2", (got.returncode, head[:10], b"content-length" in head, b"content-type: text/plain; charset=utf-8" in head, body),
+             (0, b"HTTP/2 200", False, True, b'one,two,{\n  "of": "a"\n}'))
+    got = curl("large")
+    c.expect("a large part by HTTP/2", (got.returncode, got.stdout.partition(b"\r\n\r\n")[2]), (0, b"x" * 3000000 + b'one,two,{\n  "of": "large"\n}'))
+    for word in ("throw", "exit"):
+        got = curl(word)
+        c.expect(f"reset by {word}", (got.returncode, b"INTERNAL_ERROR" in got.stderr, got.stdout.partition(b"\r\n\r\n")[2]),
+                 lambda got: got[:2] == (92, True) and got[2] in (b"", b"one,"))  # curl may forget what came just before
+    end = pathlib.Path(folder, "flag.end")
+    end.unlink()
+    client = subprocess.Popen(["curl", "-s", "--http2-prior-knowledge", "-H", "Content-Type: a/b", "-d", "endless",
+                               f"http://127.0.0.1:{c.port}/predictions/parts"], stdout=subprocess.PIPE)
+    c.expect("parts as they come, by HTTP/2", len(client.stdout.read(100000)), 100000)
+    client.kill()
+    client.wait()
+    c.expect("who leaves HTTP/2 stops the handler", c.wait_for(end.exists) and end.read_text(), "Cancelled")
+    held = lambda: int(c.ask("/metrics", raw=True)[1].split(b"\ntreadle_held_bytes ")[1].split()[0])
+    c.expect("nothing stays held", c.wait_for(lambda: held() < 100000), True)
+
+
 def check_http2(c):
     """Fields of HTTP/2, and inputs of gRPC."""
     curl = ["curl", "-s", "--http2-prior-knowledge", "-H", "X-Own: z", "-H", "Content-Type: a/b", "-d", "header"]
@@ -382,6 +501,8 @@ def main():
         archive(folder, "model", {"own.py": MODEL, "net.tdir": GRAPH, "helper.py": helper}, handler="own.py", serializedFile="net.tdir")
         archive(folder, "numpy", {"own.py": NUMPY, "net.tdir": GRAPH}, handler="own.py", serializedFile="net.tdir")
         archive(folder, "broken", {"own.py": BROKEN}, handler="own.py")
+        archive(folder, "parts", {"own.py": PARTS.replace("FLAG", repr(str(flag))), "c.yaml": "maxWorkers: 1\nbatchSize: 1\nresponseTimeout: 6\n"},
+                handler="own.py:handle", configFile="c.yaml")
         archive(folder, "slow", {"own.py": "import time\ntime.sleep(100)\n"}, handler="own.py")
         archive(folder, "away", {"own.py": FUNCTION, "../../away.py": ""}, handler="own.py")
         refused = subprocess.run([checks.program, "--port", "0", "echo.mar"], cwd=folder, capture_output=True, text=True)
@@ -405,6 +526,11 @@ def main():
             server.terminate()
             checks.expect("the end", server.wait(20), 0)
             checks.expect("nothing stays", folders(folder), [])
+        with serving(checks, folder, "--python-handlers", "--workers", "1", "--transfer-timeout", "1", "parts.mar", python=python) as server:
+            check_parts(checks, flag)
+            check_parts_of_http2(checks, folder)
+            server.terminate()
+            checks.expect("the end of parts", server.wait(20), 0)
         with serving(checks, folder, "--python-handlers", "--drain", "0", "echo.mar", python=python) as server, \
                 concurrent.futures.ThreadPoolExecutor(1) as pool:
             pids = workers_of(checks, "echo")

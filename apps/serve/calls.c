@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "h2.h"
+#include "reply.h"
 
 enum { HEAD = 5, MOST_CALLS = 16, FIRST_BYTES = 4096 };
 
@@ -71,16 +72,11 @@ static void refuse(serve_calls *c, int32_t status, const char *text) {
 
 /* ---- replies ---- */
 
-static void free_part(serve_job *part) {
-  serve_free_job(part);
-  free(part);
-}
-
 static void free_call(call *one) {
   serve_calls *c = one->calls;
   for (serve_job *part = one->parts, *next; part; part = next) {
     next = part->next;
-    free_part(part);
+    serve_free_part(part);
   }
   c->bytes -= one->bytes;
   c->count--;
@@ -145,7 +141,7 @@ static void extend(serve_job *job, serve_job *part) {
   part->status = 200;
   if (c->is_cancelled || c->status || !shape(part)) {
     if (!c->is_cancelled && !c->status) end_by(c, part);
-    free_part(part);
+    serve_free_part(part);
     return;
   }
   part->next = NULL;
@@ -166,7 +162,7 @@ static void drop_part(serve_calls *c, serve_job *part) {
     return;
   }
   one->parts = part->next;
-  free_part(part);
+  serve_free_part(part);
 }
 
 size_t serve_calls_read(serve_calls *c, uint8_t *to, size_t room) {

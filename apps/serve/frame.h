@@ -13,6 +13,7 @@ typedef enum frame_kind {
   FRAME_LOAD = 1,    /* import the handler and initialize it */
   FRAME_PREDICT = 2, /* a batch of requests */
   FRAME_OUTPUTS = 3, /* the answer to FRAME_RUN; with "error" where there is none */
+  FRAME_CANCEL = 4,  /* nobody waits for the batch any more */
   /* of the worker */
   FRAME_LOADED = 16,
   FRAME_REPLY = 17,  /* the batch's replies */

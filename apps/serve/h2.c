@@ -9,12 +9,14 @@
 #include <string.h>
 
 #include "calls.h"
+#include "reply.h"
 
 enum { MOST_STREAMS = 128, WINDOW = 1 << 20, FIELD_BYTES = 16384, GRPC_HEAD = 5, MOST_FIELDS = 16 };
 
 typedef struct stream {
   serve_job job;
   serve_h2 *h;        /* NULL: its connection is gone */
+  serve_parts parts;  /* of a reply of REST that begins before it is whole */
   serve_calls *calls; /* of several messages; NULL: it is one request with one reply */
   size_t kept;        /* bytes of the window that its client gets back when calls have room */
   struct stream *before, *after;
@@ -63,6 +65,7 @@ static void free_stream(stream *s) {
   if (!s->job.id[0]) serve_name_request(&s->job, s->request_id, s->parent);
   serve_log_request(s->job.server->log, &s->job, s->sent > head ? s->sent - head : 0);
   serve_calls_free(s->calls);
+  serve_parts_drop(&s->parts);
   serve_free_job(&s->job);
   free(s);
 }
@@ -154,19 +157,21 @@ static void submit_grpc(stream *s, const nghttp2_data_provider *reply) {
 
 static void submit_rest(stream *s, const nghttp2_data_provider *reply) {
   const serve_job *job = &s->job;
+  const bool whole = !s->parts.is_begun; /* else it is still computed */
+  const int32_t status = whole ? job->status : s->parts.status;
   nghttp2_nv fields[MOST_FIELDS];
   size_t count = 0;
-  snprintf(s->texts[0], sizeof s->texts[0], "%d", job->status);
-  snprintf(s->texts[1], sizeof s->texts[1], "%zu", job->reply.length);
+  snprintf(s->texts[0], sizeof s->texts[0], "%d", status);
+  if (whole) snprintf(s->texts[1], sizeof s->texts[1], "%zu", job->reply.length);
   fields[count++] = field(":status", s->texts[0]);
   fields[count++] = field("content-type", job->reply_json ? "application/octet-stream" : job->type);
-  fields[count++] = field("content-length", s->texts[1]);
+  if (whole) fields[count++] = field("content-length", s->texts[1]);
   fields[count++] = field("x-request-id", job->id);
   fields[count++] = field("cache-control", "no-cache; no-store, must-revalidate, private");
   for (int i = 0; i < SERVE_CORS; i++)
     if (job->server->options.cors[i]) fields[count++] = field(serve_cors_fields[i], job->server->options.cors[i]);
-  if (job->status == 503) fields[count++] = field("retry-after", "1");
-  if (job->status == 401) fields[count++] = field("www-authenticate", "Bearer");
+  if (status == 503) fields[count++] = field("retry-after", "1");
+  if (status == 401) fields[count++] = field("www-authenticate", "Bearer");
   if (job->allow) fields[count++] = field("allow", job->allow);
   if (job->policy) {
     fields[count++] = field("content-security-policy", job->policy);
@@ -178,6 +183,48 @@ static void submit_rest(stream *s, const nghttp2_data_provider *reply) {
     fields[count++] = field("inference-header-content-length", s->texts[2]);
   }
   nghttp2_submit_response(s->h->session, s->id, fields, count, base_str_is(job->method, "HEAD") ? NULL : reply);
+}
+
+/* A reply of REST in parts: a stream that ends in the middle of it is reset. */
+static ssize_t read_parts(nghttp2_session *session, int32_t id, uint8_t *to, size_t room, uint32_t *flags,
+                          nghttp2_data_source *source, void *user) {
+  (void)session;
+  (void)id;
+  (void)user;
+  stream *s = source->ptr;
+  base_str piece;
+  size_t put = 0;
+  for (bool more; put < room && serve_parts_next(&s->parts, &piece, &more);) {
+    const size_t count = piece.length < room - put ? piece.length : room - put;
+    memcpy(to + put, piece.at, count);
+    serve_parts_took(&s->parts, count);
+    put += count;
+  }
+  s->sent += put;
+  const bool over = serve_parts_over(&s->parts), cut = s->parts.is_cut;
+  if (over && cut && !put) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* RST_STREAM, INTERNAL_ERROR */
+  if (over && !cut) *flags |= NGHTTP2_DATA_FLAG_EOF;
+  else if (!put) return NGHTTP2_ERR_DEFERRED;
+  return (ssize_t)put;
+}
+
+static void extend(serve_job *job, serve_job *part) {
+  stream *s = job->owner;
+  serve_h2 *h = s->h;
+  const nghttp2_data_provider parts = {{.ptr = s}, read_parts};
+  if (!h) { /* nobody waits */
+    serve_free_part(part);
+    return;
+  }
+  const bool begins = !s->parts.is_begun;
+  serve_parts_add(&s->parts, part);
+  if (begins) {
+    s->replied_ns = sys_clock_ns();
+    submit_rest(s, &parts);
+  } else {
+    nghttp2_session_resume_data(h->session, s->id);
+  }
+  h->ready(h->owner);
 }
 
 static void respond(serve_job *job) {
@@ -197,7 +244,12 @@ static void respond(serve_job *job) {
   }
   job->grpc_status = job->status < 300 ? 0 : (int32_t)serve_grpc_status(job);
   job->server->replies[job->status < 300 ? 0 : job->status < 500 ? 1 : 2]++;
-  (s->is_grpc ? submit_grpc : submit_rest)(s, &reply);
+  if (s->parts.is_begun) {
+    serve_parts_end(&s->parts, job);
+    nghttp2_session_resume_data(h->session, s->id);
+  } else {
+    (s->is_grpc ? submit_grpc : submit_rest)(s, &reply);
+  }
   h->ready(h->owner);
 }
 
@@ -329,6 +381,7 @@ static void dispatch(stream *s) {
   serve_name_request(job, s->request_id, s->parent);
   job->is_grpc = s->is_grpc;
   job->is_torch = serve_is_torch(job->path);
+  if (!s->is_grpc && !base_str_is(job->method, "HEAD")) job->extend = extend;
   if (s->is_refused && job->is_over) serve_refuse_memory(job);
   else if (s->is_refused) serve_refuse(job, 413, "the request is too large");
   else if (!s->is_grpc) answered = route_rest(s);
@@ -541,11 +594,14 @@ int32_t serve_h2_expire(serve_h2 *h) {
   for (stream *s = h->first; s; s = s->after) {
     const serve_job *job = &s->job;
     uint64_t bytes = s->replied_ns ? s->sent : job->received;
-    if (s->in_flight || s->is_reset || is_waiting(s)) continue;
+    const bool in_parts = s->parts.is_begun;
+    if ((s->in_flight && !in_parts) || s->is_reset || is_waiting(s)) continue;
     const uint64_t begin_ns = s->calls        ? serve_calls_moving(s->calls, &bytes)
                               : s->replied_ns ? s->replied_ns
                                               : job->begun_ns;
-    if (!begin_ns || now <= serve_transfer_end(h->server, begin_ns, s->moved_ns, bytes)) continue;
+    const uint64_t end_ns = in_parts ? serve_parts_expiry(&s->parts, h->server)
+                                     : serve_transfer_end(h->server, begin_ns, s->moved_ns, bytes);
+    if (!begin_ns || now <= end_ns) continue;
     if (h->blocked) return -1;
     if (!s->replied_ns) s->job.status = 408;
     s->is_reset = true;

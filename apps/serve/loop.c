@@ -5,7 +5,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -14,47 +13,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "h2.h"
+#include "connection.h"
 
-enum { CONNECTIONS = 1024, IDLE_SECONDS = 75, LINGER_SECONDS = 2, SWEEP_MS = 200, SLOWEST_BYTES = 16384 };
-#define SECOND_NS 1000000000u
+enum { CONNECTIONS = 1024, IDLE_SECONDS = 75, SWEEP_MS = 200, SLOWEST_BYTES = 16384 };
 
-typedef struct connection {
-  serve_channel channel; /* fd -1: free */
-  struct loop *loop;
-  enum { READ_HEAD, READ_BODY, COMPUTE, WRITE, LINGER, STREAMS } state;
-  serve_h2 *h2;             /* STREAMS: the connection speaks HTTP/2 */
-  bool receiving;           /* within serve_h2_receive: replies are sent behind it */
-  bool close_after, served; /* served: a request was read */
-  bool refused;             /* before all of it was read: its client may still send */
-  bool logged;              /* this request is in the access log */
-  char client[64];          /* its address */
-  size_t count, used;       /* bytes in `in`; of these, those that belong to the head */
-  http_scan scan;
-  http_head head;
-  http_chunks chunks;
-  serve_job job;
-  uint32_t roles; /* of the address that it came by */
-  char out[2048];
-  size_t out_count, reply_count, sent; /* of the head and of the body; of both that were sent */
-  uint64_t idle_ns, replied_ns;        /* since when no request is there; when the reply was */
-  uint64_t until_ns;
-  char in[HTTP_HEAD_BYTES + 4096];
-} connection;
-
-typedef struct loop {
-  serve_server *server;
-  int epoll, signals, listeners[SERVE_ADDRESSES]; /* -1: not used */
-  bool resting;                                   /* descriptors ran out: listeners are not asked until one is free */
-  bool closing;                                   /* connections end when they have been answered */
-  uint32_t open;
-  serve_tls *tls;        /* of addresses with https */
-  uint64_t swept_ns;     /* when all connections were looked at last */
-  uint32_t told_changes; /* of health, that listeners have heard of */
-  connection *all;
-} loop;
-
-static void watch(loop *l, connection *c, uint32_t events, uint64_t until_ns) {
+void connection_watch(loop *l, connection *c, uint32_t events, uint64_t until_ns) {
   struct epoll_event event = {.events = events | EPOLLONESHOT, .data.ptr = c};
   if ((events & EPOLLIN) && serve_buffered(&c->channel)) c->channel.reads_on_write = true;
   if ((events & EPOLLIN) && c->channel.reads_on_write) event.events |= EPOLLOUT;
@@ -98,82 +61,35 @@ static void split_target(connection *c) {
   job->query = (base_str){query + 1, head->target.length - job->path.length - 1};
 }
 
-static void name_request(connection *c) {
+void connection_name(connection *c) {
   if (c->job.id[0]) return;
   serve_name_request(&c->job, http_find(&c->head, "x-request-id"), http_find(&c->head, "traceparent"));
 }
 
 /* When the reply is gone, or the client. */
-static void log_request(connection *c) {
+void connection_log(connection *c) {
   if (!c->loop->server->log || c->logged || c->state == STREAMS || !c->job.begun_ns) return;
   c->logged = true;
   if (!c->job.status) { /* it left before the request was whole */
     c->job.status = 499;
     split_target(c);
   }
-  name_request(c);
+  connection_name(c);
   const bool in_body = c->state == WRITE && c->sent > c->out_count;
-  serve_log_request(c->loop->server->log, &c->job, in_body ? c->sent - c->out_count : 0);
+  serve_log_request(c->loop->server->log, &c->job, in_body ? c->sent - c->out_count : c->parts.bytes);
 }
 
-static void drop(loop *l, connection *c) {
-  log_request(c);
+void connection_drop(loop *l, connection *c) {
+  connection_log(c);
   serve_h2_close(c->h2);
   c->h2 = NULL;
   /* a process that is just being made has the socket as well: closing it alone would leave its events */
   epoll_ctl(l->epoll, EPOLL_CTL_DEL, c->channel.fd, NULL);
   serve_channel_close(&c->channel);
+  serve_parts_drop(&c->parts);
   serve_free_job(&c->job);
   l->open--;
   if (l->resting && !l->closing) ask_listeners(l, false);
-}
-
-static void write_more(loop *l, connection *c);
-
-static void add_field(connection *c, const char *format, ...) BASE_PRINTF(2, 3);
-static void add_field(connection *c, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  c->out_count += (size_t)vsnprintf(c->out + c->out_count, sizeof c->out - c->out_count, format, args);
-  va_end(args);
-}
-
-/* All of it has room: texts are bounded, those of the configuration when it is read. */
-static void write_head(connection *c) {
-  const serve_job *job = &c->job;
-  const serve_options *o = &c->loop->server->options;
-  c->out_count = 0;
-  add_field(c, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nx-request-id: %s\r\n", job->status,
-            http_reason(job->status), job->reply_json ? "application/octet-stream" : job->type, job->reply.length,
-            job->id);
-  add_field(c, "Cache-Control: no-cache; no-store, must-revalidate, private\r\n");
-  if (job->reply_json) add_field(c, "Inference-Header-Content-Length: %zu\r\n", job->reply_json);
-  if (job->allow) add_field(c, "Allow: %.200s\r\n", job->allow);
-  if (job->status == 401) add_field(c, "WWW-Authenticate: Bearer\r\n");
-  if (job->policy)
-    add_field(c, "Content-Security-Policy: %s\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n",
-              job->policy);
-  if (job->status == 503 || job->status == 429) add_field(c, "Retry-After: 1\r\n");
-  for (int i = 0; i < SERVE_CORS; i++)
-    if (o->cors[i]) add_field(c, "%s: %s\r\n", serve_cors_fields[i], o->cors[i]);
-  add_field(c, "Connection: %s\r\n\r\n", c->close_after ? "close" : "keep-alive");
-}
-
-static void begin_reply(loop *l, connection *c) {
-  serve_job *job = &c->job;
-  if (job->reply.failed) { /* what fits into the head needs no memory */
-    job->status = job->is_over ? 503 : 507;
-    job->reply.length = 0;
-  }
-  if (l->server->draining || !c->head.keep_alive) c->close_after = true;
-  name_request(c);
-  write_head(c);
-  l->server->replies[job->status < 300 ? 0 : job->status < 500 ? 1 : 2]++;
-  c->reply_count = base_str_is(c->head.method, "HEAD") ? 0 : job->reply.length;
-  c->sent = 0;
-  c->replied_ns = sys_clock_ns();
-  c->state = WRITE;
-  write_more(l, c);
 }
 
 static void refuse(loop *l, connection *c, int32_t status) {
@@ -182,12 +98,7 @@ static void refuse(loop *l, connection *c, int32_t status) {
   c->job.is_torch = c->head.target.length && serve_is_torch(c->head.target);
   if (c->job.is_over) serve_refuse_memory(&c->job);
   else serve_refuse(&c->job, status, "%s", http_reason(status));
-  begin_reply(l, c);
-}
-
-static void send_reply(serve_job *job) {
-  connection *c = job->owner;
-  begin_reply(c->loop, c);
+  connection_reply(l, c);
 }
 
 /* False: the head says what cannot be, and the request is refused. */
@@ -215,8 +126,11 @@ static void answer(loop *l, connection *c) {
   serve_job *job = &c->job;
   const base_str coding = http_find(&c->head, "content-encoding");
   c->state = COMPUTE;
-  if ((coding.at && !serve_decode(job, coding)) || !describe_request(c, job) || serve_route(job)) begin_reply(l, c);
-  else watch(l, c, EPOLLRDHUP, 0); /* only whether the client goes */
+  if (c->head.minor && !base_str_is(c->head.method, "HEAD"))
+    job->extend = connection_extend; /* HTTP/1.0 has no chunks */
+  if ((coding.at && !serve_decode(job, coding)) || !describe_request(c, job) || serve_route(job))
+    connection_reply(l, c);
+  else connection_watch(l, c, EPOLLRDHUP, 0); /* only whether the client goes */
 }
 
 /* Moves what is there of the body behind the head to the job. Positive: it is all there; negative: -STATUS. */
@@ -253,7 +167,7 @@ static void advance(loop *l, connection *c) {
       return;
     }
     if (length == 0) {
-      watch(l, c, EPOLLIN, arrival_end(c));
+      connection_watch(l, c, EPOLLIN, arrival_end(c));
       return;
     }
     c->used = (size_t)length;
@@ -270,7 +184,7 @@ static void advance(loop *l, connection *c) {
     c->job.expected = c->head.length;
     static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
     if (c->head.expects_continue && serve_send(&c->channel, go_on, sizeof go_on - 1, false) < 0) {
-      drop(l, c);
+      connection_drop(l, c);
       return;
     }
     c->state = READ_BODY;
@@ -278,20 +192,20 @@ static void advance(loop *l, connection *c) {
   const int32_t status = take_body(c);
   if (status < 0) refuse(l, c, -status);
   else if (status > 0) answer(l, c);
-  else watch(l, c, EPOLLIN, arrival_end(c));
+  else connection_watch(l, c, EPOLLIN, arrival_end(c));
 }
 
 /* ---- HTTP/2 ---- */
 
 static void send_streams(loop *l, connection *c) {
   if (!serve_h2_send(c->h2) || (l->closing && !serve_h2_streams(c->h2) && !serve_h2_blocked(c->h2))) {
-    drop(l, c);
+    connection_drop(l, c);
     return;
   }
   const bool busy = serve_h2_streams(c->h2) > 0; /* each stream has an end of its own */
   if (busy) c->idle_ns = sys_clock_ns();
-  watch(l, c, serve_h2_blocked(c->h2) ? EPOLLIN | EPOLLOUT : EPOLLIN,
-        busy ? UINT64_MAX : c->idle_ns + IDLE_SECONDS * (uint64_t)SECOND_NS);
+  connection_watch(l, c, serve_h2_blocked(c->h2) ? EPOLLIN | EPOLLOUT : EPOLLIN,
+                   busy ? UINT64_MAX : c->idle_ns + IDLE_SECONDS * (uint64_t)SECOND_NS);
 }
 
 static void reply_ready(void *owner) {
@@ -305,7 +219,7 @@ static void receive_streams(loop *l, connection *c) {
   c->receiving = false;
   c->count = 0;
   if (whole) send_streams(l, c);
-  else drop(l, c);
+  else connection_drop(l, c);
 }
 
 /* Does the client speak HTTP/2 from its first byte on? -1: too few bytes to tell. */
@@ -319,7 +233,7 @@ static void begin_streams(loop *l, connection *c) {
   c->h2 = serve_h2_open(l->server, &c->channel, c->client, c->roles, reply_ready, c);
   c->state = STREAMS;
   if (c->h2) receive_streams(l, c);
-  else drop(l, c);
+  else connection_drop(l, c);
 }
 
 /* The body of a known length, straight from the socket. Positive: something came, and there is more to come; 0: it is
@@ -348,7 +262,7 @@ static void receive(loop *l, connection *c) {
     for (int i = 0; i < TURNS && state > 0; i++) state = receive_body(c);
     if (state >= 0) advance(l, c);
     else if (c->job.is_over) refuse(l, c, 503);
-    else drop(l, c);
+    else connection_drop(l, c);
     return;
   }
   if (c->count == sizeof c->in) {
@@ -357,7 +271,7 @@ static void receive(loop *l, connection *c) {
   }
   const ssize_t got = serve_receive(&c->channel, c->in + c->count, sizeof c->in - c->count);
   if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
-    drop(l, c);
+    connection_drop(l, c);
     return;
   }
   if (got > 0) c->count += (size_t)got;
@@ -365,13 +279,15 @@ static void receive(loop *l, connection *c) {
   const int streams = speaks_h2(c);
   if (c->state == STREAMS) receive_streams(l, c);
   else if (streams > 0) begin_streams(l, c);
-  else if (streams < 0) watch(l, c, EPOLLIN, arrival_end(c));
+  else if (streams < 0) connection_watch(l, c, EPOLLIN, arrival_end(c));
   else advance(l, c);
 }
 
 static void begin_request(connection *c) {
+  serve_parts_drop(&c->parts);
+  c->parts = (serve_parts){.is_chunked = true};
   serve_free_job(&c->job);
-  c->job = (serve_job){.owner = c, .respond = send_reply};
+  c->job = (serve_job){.owner = c, .respond = connection_respond};
   serve_begin_job(&c->job, c->loop->server);
   c->job.client = c->client;
   c->logged = c->refused = false;
@@ -388,47 +304,15 @@ static void begin_request(connection *c) {
   if (c->count) c->job.begun_ns = c->idle_ns; /* it was sent behind the one before it */
 }
 
-/* Reads on for a while what is thrown away: a socket that is closed with bytes unread resets the connection, and the
- * client might not see why it was refused. */
-static void linger(loop *l, connection *c) {
-  c->state = LINGER;
-  serve_free_job(&c->job); /* others may need the room */
-  serve_channel_finish(&c->channel);
-  c->channel.reads_on_write = false;
-  watch(l, c, EPOLLIN, sys_clock_ns() + LINGER_SECONDS * (uint64_t)SECOND_NS);
+void connection_next(loop *l, connection *c) {
+  begin_request(c);
+  connection_watch(l, c, c->count ? EPOLLIN | EPOLLOUT : EPOLLIN, arrival_end(c)); /* pipelined: go on at once */
 }
 
 static void read_away(loop *l, connection *c) {
   const ssize_t got = recv(c->channel.fd, c->in, sizeof c->in, 0);
-  if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) drop(l, c);
-  else watch(l, c, EPOLLIN, c->until_ns);
-}
-
-static void write_more(loop *l, connection *c) {
-  const size_t all = c->out_count + c->reply_count;
-  while (c->sent < all) {
-    const bool in_head = c->sent < c->out_count;
-    const char *from = in_head ? c->out + c->sent : c->job.reply.at + (c->sent - c->out_count);
-    const size_t count = (in_head ? c->out_count : all) - c->sent;
-    const ssize_t put = serve_send(&c->channel, from, count, in_head && all > c->out_count);
-    if (put < 0 && errno == EAGAIN) {
-      watch(l, c, EPOLLOUT, serve_transfer_end(l->server, c->replied_ns, sys_clock_ns(), c->sent));
-      return;
-    }
-    if (put < 0) {
-      drop(l, c);
-      return;
-    }
-    c->sent += (size_t)put;
-  }
-  log_request(c);
-  if (c->close_after) {
-    if (c->refused) linger(l, c);
-    else drop(l, c);
-    return;
-  }
-  begin_request(c);
-  watch(l, c, c->count ? EPOLLIN | EPOLLOUT : EPOLLIN, arrival_end(c)); /* pipelined: go on at once */
+  if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) connection_drop(l, c);
+  else connection_watch(l, c, EPOLLIN, c->until_ns);
 }
 
 static void name_client(connection *c, const struct sockaddr_in *from) {
@@ -487,12 +371,6 @@ void serve_take_done(serve_server *server) {
   }
 }
 
-/* The client has closed its side: it waits for no reply. */
-static void give_up(connection *c) {
-  c->close_after = true;
-  serve_cancel(&c->job);
-}
-
 static void handle(loop *l, const struct epoll_event *event) {
   connection *c = event->data.ptr;
   int *listener = event->data.ptr;
@@ -500,25 +378,27 @@ static void handle(loop *l, const struct epoll_event *event) {
     accept_one(l, (int)(listener - l->listeners));
   else if (event->data.ptr == &l->server->done_event) serve_take_done(l->server);
   else if (c->channel.fd < 0) return; /* dropped by an event before this one */
-  else if (c->state == COMPUTE) give_up(c);
+  else if (c->state == COMPUTE) connection_give_up(c);
+  else if (c->state == PARTS) connection_write(l, c, event->events);
   else if (c->state == LINGER) read_away(l, c);
   else if (c->channel.reads_on_write && c->state != WRITE) receive(l, c);
   else if (c->state == STREAMS && !(event->events & (EPOLLIN | EPOLLHUP | EPOLLERR))) send_streams(l, c);
-  else if (c->state == WRITE) write_more(l, c);
+  else if (c->state == WRITE) connection_write(l, c, event->events);
   else if (c->state != STREAMS && (event->events & EPOLLOUT)) advance(l, c);
   else receive(l, c);
 }
 
 /* It took too long: a request that has begun is told so. */
 static void give_out(loop *l, connection *c) {
-  if (c->state == READ_BODY || (c->state == READ_HEAD && c->count)) refuse(l, c, 408);
-  else drop(l, c);
+  if (c->state == PARTS && !c->parts.is_ended) connection_give_up(c);
+  else if (c->state == READ_BODY || (c->state == READ_HEAD && c->count)) refuse(l, c, 408);
+  else connection_drop(l, c);
 }
 
 static void sweep_streams(loop *l, connection *c) {
   const int32_t reset = serve_h2_expire(c->h2);
   if (reset > 0) send_streams(l, c);
-  else if (reset < 0) drop(l, c);
+  else if (reset < 0) connection_drop(l, c);
 }
 
 /* Closes what took too long, or, when draining, waits for its next request. */
@@ -533,7 +413,7 @@ static void sweep(loop *l) {
     }
   for (connection *c = l->all; c < l->all + CONNECTIONS; c++) {
     if (c->channel.fd < 0 || c->state == COMPUTE) continue;
-    if (l->closing && c->state == READ_HEAD && c->count == 0) drop(l, c);
+    if (l->closing && c->state == READ_HEAD && c->count == 0) connection_drop(l, c);
     else if (now > c->until_ns) give_out(l, c);
     else if (c->state == STREAMS) sweep_streams(l, c);
   }
@@ -628,6 +508,7 @@ static td_status open_loop(loop *l, td_error *err) {
     connection *c = &l->all[i];
     c->channel = (serve_channel){.fd = -1};
     c->job = (serve_job){0};
+    c->parts = (serve_parts){0};
     c->h2 = NULL;
     c->receiving = false;
   }

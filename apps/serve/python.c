@@ -295,6 +295,7 @@ typedef struct batch {
   serve_job *jobs[SERVE_MOST_BATCH]; /* of these, those that the worker has */
   uint32_t count;
   serve_version *version;
+  bool is_cancelled; /* the worker has been told so */
 } batch;
 
 static bool is_waited_for(const serve_job *job, uint64_t now) {
@@ -465,7 +466,7 @@ static td_status take_replies(batch *b, frame *f, td_error *err) {
     const char *type = checked_type(job, fmt_json_text(fmt_json_get(reply, "type")));
     job->status =
         fmt_json_is(status, FMT_JSON_INT) && status->u.i >= 200 && status->u.i < 600 ? (int32_t)status->u.i : 500;
-    if (type) job->type = type;
+    if (type && !job->is_parted) job->type = type;
     base_text_add(&job->reply, body[i].at, body[i].length);
   }
   return TD_OK;
@@ -475,7 +476,13 @@ static td_status take_replies(batch *b, frame *f, td_error *err) {
 static td_status take_parts(batch *b, frame *f, td_error *err) {
   base_str body[SERVE_MOST_BATCH];
   TRY(take_bodies(b, f, "parts", body, err));
-  for (uint32_t i = 0; b->all && i < b->count; i++) serve_give_part(b->jobs[i], body[i]);
+  for (uint32_t i = 0; b->all && i < b->count; i++) {
+    const fmt_json *part = fmt_json_at(fmt_json_get(f->root, "parts"), i), *status = fmt_json_get(part, "status");
+    serve_job *job = b->jobs[i];
+    const bool is_known = fmt_json_is(status, FMT_JSON_INT) && status->u.i >= 200 && status->u.i < 300;
+    const char *type = job->is_parted ? NULL : checked_type(job, fmt_json_text(fmt_json_get(part, "type")));
+    serve_give_part(job, is_known ? (int32_t)status->u.i : 200, type, body[i]);
+  }
   return TD_OK;
 }
 
@@ -500,6 +507,14 @@ static td_status pass_over(serve_worker *w, batch *b, uint32_t kind, const serve
   return TD_OK;
 }
 
+/* Behind a part more of them may follow: nobody waits for them. */
+static td_status stop_parts(serve_worker *w, batch *b, const worker_wait *wait, td_error *err) {
+  keep_waiting(b);
+  if (b->all || b->is_cancelled) return TD_OK;
+  b->is_cancelled = true;
+  return worker_send(w, FRAME_CANCEL, BASE_STR("{}"), NULL, 0, wait, err);
+}
+
 /* The next frame; `*over`: the batch has its replies by it. `kept` counts what the arena has. */
 static td_status take_frame(serve_worker *w, batch *b, const serve_job *kept, bool *over, const worker_wait *wait,
                             td_error *err) {
@@ -512,8 +527,10 @@ static td_status take_frame(serve_worker *w, batch *b, const serve_job *kept, bo
   TRY(status);
   if (f.kind == FRAME_REPLY) return take_replies(b, &f, err);
   if (f.kind == FRAME_FAILED) take_failure(b, &f);
-  else if (f.kind == FRAME_PART) TRY(take_parts(b, &f, err));
-  else if (f.kind != FRAME_RUN) return base_fail(err, TD_BAD_FILE, NULL, -1, "the worker answers what nobody asked");
+  else if (f.kind == FRAME_PART) {
+    TRY(take_parts(b, &f, err));
+    TRY(stop_parts(w, b, wait, err));
+  } else if (f.kind != FRAME_RUN) return base_fail(err, TD_BAD_FILE, NULL, -1, "the worker answers what nobody asked");
   if (sys_clock_ns() > wait->until_ns) return base_fail(err, TD_TIMED_OUT, NULL, -1, "the handler takes too long");
   return f.kind != FRAME_RUN ? TD_OK : python_run_engine(w, &f, arena, wait, err);
 }

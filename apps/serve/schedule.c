@@ -24,7 +24,7 @@ static void deliver(serve_job *part) {
   job->extend(job, part);
 }
 
-void serve_give_part(serve_job *job, base_str bytes) {
+void serve_give_part(serve_job *job, int32_t status, const char *type, base_str bytes) {
   if (job->reply.failed || __atomic_load_n(&job->cancel, __ATOMIC_RELAXED)) return;
   serve_job *part = job->extend ? calloc(1, sizeof *part) : NULL;
   if (!job->extend) base_text_add(&job->reply, bytes.at, bytes.length);
@@ -39,6 +39,9 @@ void serve_give_part(serve_job *job, base_str bytes) {
     free(part);
     return;
   }
+  if (!job->is_parted && type) job->type = type; /* the loop reads it from the first part on */
+  job->is_parted = true;
+  part->status = status;
   part->finish = deliver;
   part->order = job;
   serve_done(part);

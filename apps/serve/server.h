@@ -84,6 +84,7 @@ struct serve_job {
   const serve_protocol *protocol;
   struct serve_pair *pair; /* that it is compared in (traffic.c); NULL: none */
   bool explains;           /* of /explanations: its handler is to say why it answers so */
+  bool is_parted;          /* its type is told already, with a part of the reply */
   bool is_copy;            /* for a comparison: nobody waits for its reply */
   bool is_default;         /* it named no version, and has the default one */
   serve_version *version;  /* of which it holds a reference */
@@ -245,8 +246,8 @@ void serve_order_locked(serve_job *job, void (*call)(serve_job *)); /* the same 
 serve_job *serve_take_queue(serve_version *v);                      /* all jobs of its queue, which is empty then */
 void serve_done(serve_job *job); /* from any thread: back to the loop, in the order of the calls */
 /* From the thread that computes the job: a part of its reply, sent at once where the protocol can; else the reply
- * begins with it. */
-void serve_give_part(serve_job *job, base_str bytes);
+ * begins with it. `status` and `type` (NULL: none) are those of the reply. */
+void serve_give_part(serve_job *job, int32_t status, const char *type, base_str bytes);
 void serve_note_health(serve_server *server); /* from any thread: whoever listens to health is to be told */
 
 /* traffic.c: shares of requests for other versions than the default one. serve_find that takes turns; serve_queue that

@@ -5,6 +5,7 @@ import inspect
 import json
 import logging
 import os
+import select
 import socket
 import struct
 import sys
@@ -17,7 +18,7 @@ from ts.context import Context, RequestProcessor
 from ts.protocol.otf_message_handler import encoded
 from ts.utils.util import PredictionException, get_yaml_config
 
-LOAD, PREDICT, OUTPUTS, LOADED, REPLY, RUN, FAILED, PART = 1, 2, 3, 16, 17, 18, 19, 20
+LOAD, PREDICT, OUTPUTS, CANCEL, LOADED, REPLY, RUN, FAILED, PART = 1, 2, 3, 4, 16, 17, 18, 19, 20
 
 
 class Channel:
@@ -26,6 +27,7 @@ class Channel:
     def __init__(self, fileno):
         os.set_inheritable(fileno, False)
         self.socket = socket.socket(fileno=fileno)
+        self.cancelled = False  # nobody waits for the batch that is computed
 
     def receive_bytes(self, count):
         data = bytearray(count)
@@ -51,15 +53,24 @@ class Channel:
             if len(part):
                 self.socket.sendall(part)
 
-    def give_parts(self, parts):
-        self.send(PART, {"parts": [{"bytes": len(part)} for part in parts]}, parts)
+    def give_parts(self, told, parts):
+        while not self.cancelled and select.select([self.socket], [], [], 0)[0]:
+            self.cancelled = self.receive()[0] == CANCEL or os._exit(3)
+        if self.cancelled:
+            raise ts.engine.Cancelled("nobody waits for the reply any more")
+        self.send(PART, {"parts": told}, parts)
 
     def run(self, inputs, parts):
         """Has the server compute the archive's model: descriptions of the outputs, and their bytes."""
         self.send(RUN, {"inputs": inputs}, parts)
         kind, said, data = self.receive()
+        if kind == CANCEL:
+            self.cancelled = True
+            kind, said, data = self.receive()
         if kind != OUTPUTS:
             os._exit(3)
+        if self.cancelled:
+            raise ts.engine.Cancelled("nobody waits for the reply any more")
         if "error" in said:
             raise (ts.engine.Unsupported if said["unsupported"] else RuntimeError)(said["error"])
         view, at, outputs = memoryview(data), 0, []
@@ -193,6 +204,8 @@ class Handler:
         self.context.request_processor = headers
         try:
             replies = self.call(batch, self.context)
+        except ts.engine.Cancelled as error:
+            return FAILED, {"status": 499, "text": str(error)}, ()
         except PredictionException as error:
             return FAILED, {"status": int(error.error_code), "text": str(error.message)}, ()
         except MemoryError:
@@ -233,7 +246,10 @@ def main():
                 continue
             channel.send(LOADED, {})
         elif kind == PREDICT and handler:
+            channel.cancelled = False
             channel.send(*handler.predict(said, data))
+        elif kind == CANCEL:
+            continue  # of a batch that was answered meanwhile
         else:
             os._exit(3)
 

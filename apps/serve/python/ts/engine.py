@@ -14,6 +14,10 @@ class Unsupported(RuntimeError):
     """The server cannot compute the model."""
 
 
+class Cancelled(BaseException):
+    """Nobody waits for the reply any more; no Exception, so that handlers do not take it for an error of their own."""
+
+
 _NAMES = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16", "i8": "int8", "i16": "int16",
           "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
           "c64": "complex64", "c128": "complex128"}
@@ -24,9 +28,9 @@ def connect(channel):
     _channel = channel
 
 
-def give_parts(parts):
-    """A part of each reply of the batch that is computed."""
-    _channel.give_parts(parts)
+def give_parts(told, parts):
+    """A part of each reply of the batch that is computed: what is told of it, and its bytes."""
+    _channel.give_parts(told, parts)
 
 
 def _is_torch(value):

@@ -24,7 +24,16 @@ static bool wants_specs(const char *path) {
   return got == sizeof head && memcmp(head, "PK\3\4", 4) == 0;
 }
 
-/* The next spec. `name` is what the user calls it, or NULL. */
+/* Is there room for one more? */
+static td_status make_room(const spec_maker *m, td_error *err) {
+  if (m->count < MAX_SPECS) return TD_OK;
+  return base_fail(err, TD_UNSUPPORTED, m->args->operands[0], -1,
+                   "--input and --shape describe more than %d inputs; leave out those that the model says itself, or "
+                   "load it from C or Python",
+                   MAX_SPECS);
+}
+
+/* The next spec, for which there is room. `name` is what the user calls it, or NULL. */
 static td_input_spec *add(spec_maker *m, const char *name) {
   td_input_spec *s = &m->specs[m->count++];
   *s = (td_input_spec){.name = name && name[0] ? name : NULL, .dtype = TD_F32};
@@ -40,6 +49,7 @@ td_status cli_spec_of_value(const base_value *value, const char *name, td_input_
 
 /* `typed`: the name as the user gave it, which must be that of an argument; else NULL, and names are hints. */
 static td_status add_value(spec_maker *m, const base_value *value, const char *name, const char *typed, td_error *err) {
+  TRY(make_room(m, err));
   td_input_spec *s = add(m, name);
   TRY(cli_spec_of_value(value, s->name, s, err));
   s->path = typed;
@@ -79,7 +89,7 @@ static td_status add_input(spec_maker *m, const char *text, td_error *err) {
   status = cli_read_values(rest, &how, &found, err);
   const bool told = status == TD_UNSUPPORTED || access(rest, R_OK) != 0; /* else a model without sizes is to blame */
   if (status != TD_OK) return told ? status : TD_OK;
-  for (uint32_t i = 0; i < found.count && m->count < MAX_SPECS; i++) {
+  for (uint32_t i = 0; i < found.count; i++) {
     const char *own = found.at[i].name;
     TRY(add_value(m, &found.at[i].value, name || !own[0] ? name : own, name, err));
   }
@@ -165,19 +175,23 @@ static td_status add_shape(spec_maker *m, const char *text, td_error *err) {
   for (size_t i = 0; i < m->count && name; i++)
     if (m->specs[i].name && strcmp(m->specs[i].name, name) == 0) return merge(&m->specs[i], &s, colon != NULL, err);
   if (!name || is_size(m, name, &s)) return TD_OK;
+  TRY(make_room(m, err));
   s.name = s.path = name[0] ? name : NULL;
   m->specs[m->count++] = s;
   return TD_OK;
 }
 
 /* Names alone, of formats that say the rest: NAME=... */
-static void add_names(spec_maker *m, const char *option) {
+static td_status add_names(spec_maker *m, const char *option, td_error *err) {
   uint32_t cursor = 0;
-  for (const char *text; m->count < MAX_SPECS && (text = cli_next(m->args, option, &cursor)) != NULL;) {
+  for (const char *text; (text = cli_next(m->args, option, &cursor)) != NULL;) {
     const size_t length = strcspn(text, "=");
     const char *name = text[length] && length ? base_arena_slice(m->args->arena, text, length) : NULL;
-    if (name) add(m, name);
+    if (!name) continue;
+    TRY(make_room(m, err));
+    add(m, name);
   }
+  return TD_OK;
 }
 
 td_status cli_make_specs(const cli_args *args, td_input_spec **specs, size_t *count, td_error *err) {
@@ -188,16 +202,14 @@ td_status cli_make_specs(const cli_args *args, td_input_spec **specs, size_t *co
   if (!m.specs) return base_no_memory(err, "inputs");
   *specs = m.specs;
   if (!wants_specs(args->operands[0])) {
-    add_names(&m, "input");
-    add_names(&m, "shape");
+    TRY(add_names(&m, "input", err));
+    TRY(add_names(&m, "shape", err));
     *count = m.count;
     return TD_OK;
   }
-  for (const char *text; m.count < MAX_SPECS && (text = cli_next(args, "input", &cursor)) != NULL;)
-    TRY(add_input(&m, text, err));
+  for (const char *text; (text = cli_next(args, "input", &cursor)) != NULL;) TRY(add_input(&m, text, err));
   cursor = 0;
-  for (const char *text; m.count < MAX_SPECS && (text = cli_next(args, "shape", &cursor)) != NULL;)
-    TRY(add_shape(&m, text, err));
+  for (const char *text; (text = cli_next(args, "shape", &cursor)) != NULL;) TRY(add_shape(&m, text, err));
   *count = m.count;
   return TD_OK;
 }

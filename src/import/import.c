@@ -17,6 +17,14 @@ static const import_format formats[] = {
 };
 #undef FORMAT
 
+/* ", onnx, pt2, ..." */
+#define FORMAT(name, tell) ", " #name
+static const char format_list[] =
+#include "import/formats.def"
+    ;
+#undef FORMAT
+static const char *const format_names = format_list + 2;
+
 enum { FORMAT_COUNT = sizeof formats / sizeof *formats };
 
 const import_format *import_formats(uint32_t *count) {
@@ -39,13 +47,13 @@ td_status import_model(const import_source *source, const ir_opset *ops, const t
   const import_format *format = find_format(&s);
   if (format) return format->load(&s, ops, a, graph, err);
   if (s.format)
-    return base_fail(err, TD_BAD_ARGUMENT, s.file, -1,
-                     "there is no model format called \"%s\"; known: onnx, pt2, torchscript, tdir", s.format);
+    return base_fail(err, TD_BAD_ARGUMENT, s.file, -1, "there is no model format called \"%s\"; known: %s", s.format,
+                     format_names);
   if (s.size == 0) return base_fail(err, TD_BAD_FILE, s.file, 0, "the file is empty");
-  return base_fail(
-      err, TD_BAD_FILE, s.file, 0,
-      "this is no model: the bytes are in no format that is known (onnx, pt2, torchscript, tdir); a file of weights "
-      "(.pth, .safetensors) goes with a builtin: model, as its weights");
+  return base_fail(err, TD_BAD_FILE, s.file, 0,
+                   "this is no model: the bytes are in no format that is known (%s); a file of weights (.pth, "
+                   ".safetensors) goes with a builtin: model, as its weights",
+                   format_names);
 }
 
 void import_tell(const import_source *source, base_arena *arena, const char **texts, uint32_t count) {

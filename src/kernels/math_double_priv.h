@@ -26,6 +26,7 @@ V_LIBM(v_pow, x[0] = (float)pow((double)x[0], (double)y[0]), vf x, vf y)
 /* A function that several others call: large, and no copies of it are wanted where they would be read by nobody. */
 #define V_SHARED static __attribute__((noinline, unused))
 
+/* prelude: begin */
 typedef double vh __attribute__((vector_size(V_LANES * 4), may_alias));
 typedef int64_t vhl __attribute__((vector_size(V_LANES * 4), may_alias));
 typedef uint64_t vhu __attribute__((vector_size(V_LANES * 4), may_alias));
@@ -222,5 +223,6 @@ V_UNARY(v_acos, h_acos)
 V_UNARY(v_erfc, h_erfc)
 V_BINARY(v_atan2, h_atan2)
 V_BINARY(v_pow, h_pow)
+/* prelude: end */
 #endif
 #endif

@@ -10,6 +10,7 @@
 #define KERNELS_MATH_PRIV_H
 #include "kernels/simd_priv.h"
 
+/* prelude: begin */
 #define LN2_HIGH 0.693359375f
 #define LN2_LOW (-2.12194440e-4f)
 #define LN2 0.693147182f
@@ -334,6 +335,7 @@ V_INLINE vf v_round_f16(vf x) {
   return v_select(v_eq(x, x), v_copysign(y, x), x);
 }
 
+/* prelude: end */
 /* ---- activations by name: v_act_<name>(a, b, x) for each of acts.def ---- */
 
 V_INLINE vf v_act_none(vf a, vf b, vf x) { return (void)a, (void)b, x; }

@@ -77,6 +77,7 @@ static __attribute__((noinline, cold, unused)) vf v_far(vf x, double (*function)
 }
 #define V_FAR(function, x) v_far(x, function)
 
+/* prelude: begin */
 /* 2^n for whole n in [-126, 127]. */
 V_INLINE vf v_pow2(vf n) { return v_as_float(vi_shl(vi_add(v_to_int(n), vi_set(127)), 23)); }
 V_INLINE vf v_neg(vf a) { return v_as_float(vi_xor(v_as_int(a), vi_set(INT32_MIN))); }
@@ -86,7 +87,8 @@ V_INLINE vf v_copysign(vf a, vf b) {
   vi sign = vi_set(INT32_MIN);
   return v_as_float(vi_or(vi_andnot(sign, v_as_int(a)), vi_and(sign, v_as_int(b))));
 }
-/* V_LANES rows, `pitch` apart, as the columns of a square; its rows go to `to`, `to_pitch` apart. */
+/* prelude: end */
+/* Transposes a square of V_LANES rows of pitch `pitch` into `to`, of pitch `to_pitch`. */
 V_INLINE void v_transpose_square(float *to, int64_t to_pitch, const float *from, int64_t pitch) {
   vf square[V_LANES];
   V_FOR(i, V_LANES) square[i] = v_load(from + i * pitch);

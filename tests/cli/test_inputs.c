@@ -181,6 +181,32 @@ static void shapes_that_do_not_go_together(void **state) {
 }
 
 /* The nodes of a model that does not load, those of bodies too, and which of them are to blame. */
+/* They are 256 at most: one more is an error, and is not left out. */
+static void more_inputs_than_there_is_room_for(void **state) {
+  fixture *f = *state;
+  base_text model = {.allocator = &base_libc_allocator}, options = model;
+  base_text_print(&model, "tdir 1\n");
+  base_text_print(&options, "run many.tdir");
+  for (int i = 0; i < 257; i++) {
+    base_text_print(&model, "input %%%d \"x%d\": f32[n%d]\n", i, i, i);
+    base_text_print(&options, " --shape x%d=2", i);
+    if (i != 255) continue;
+    base_text most = {.allocator = &base_libc_allocator};
+    base_text_add(&most, model.at, model.length);
+    base_text_print(&most, "output \"y\" %%255\n");
+    save("many.tdir", &most);
+    base_text_free(&most);
+    assert_int_equal(run(f, options.at).status, 0);
+  }
+  base_text_print(&model, "output \"y\" %%256\n");
+  save("many.tdir", &model);
+  const outcome got = run(f, options.at);
+  assert_int_equal(got.status, 4);
+  assert_holds(got.err, "more than 256 inputs");
+  base_text_free(&model);
+  base_text_free(&options);
+}
+
 static void graphs_with_unknown_operators(void **state) {
   fixture *f = *state;
   base_text graph = {.allocator = &base_libc_allocator}, body = graph, attribute = graph;
@@ -285,6 +311,7 @@ int main(void) {
       cmocka_unit_test(rates_of_sounds),
       cmocka_unit_test(results_that_are_no_numbers),
       cmocka_unit_test(shapes_that_do_not_go_together),
+      cmocka_unit_test(more_inputs_than_there_is_room_for),
       cmocka_unit_test(graphs_with_unknown_operators),
       cmocka_unit_test(programs_with_unknown_operators),
       cmocka_unit_test(answers_in_json),

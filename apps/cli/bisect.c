@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apart.h"
+#include "isolate.h"
 #include "chain.h"
 #include "faults.h"
 #include "measure.h"
@@ -58,7 +58,8 @@ static td_status differs_without(void *user, const char *passes, const char *ker
   a.way.disabled_passes = passes;
   a.way.disabled_kernels = kernels;
   *differs = 1;
-  if (cli_run_apart(try_way, &a, differs, sizeof *differs, b->limit_s, &end, err) != TD_OK || !end.done) *differs = 1;
+  if (cli_run_isolated(try_way, &a, differs, sizeof *differs, b->limit_s, &end, err) != TD_OK || !end.done)
+    *differs = 1;
   if (!*differs || b->prepared) return TD_OK;
   b->prepared = true; /* here: every run after this one, in its own process, has it */
   return td_comparison_prepare(b->comparison, err);

@@ -133,7 +133,7 @@ td_status cli_run_check(cli_args *args, td_error *err) {
     if (progress) fprintf(stderr, "\r\033[K%u/%u %s", i + 1, found.count, one->name);
     check_result result;
     const char *reason;
-    check_case_apart(one->folder, &run.settings, &result);
+    check_case_isolated(one->folder, &run.settings, &result);
     verdict v = judge(&run, one, &result, &reason);
     report(&run, one, v, reason, result.ms);
   }

@@ -54,5 +54,5 @@ typedef struct check_result {
   td_error err;
 } check_result;
 /* check_case in a process of its own, so that a crash or an endless loop is a result too (check_child.c). */
-void check_case_apart(const char *folder, const check_settings *settings, check_result *result);
+void check_case_isolated(const char *folder, const check_settings *settings, check_result *result);
 #endif

@@ -1,7 +1,7 @@
 /* check_child.c -- one case in a process of its own. Whatever ends it (a signal, an exit status) is the result. */
 #include <string.h>
 
-#include "apart.h"
+#include "isolate.h"
 #include "check.h"
 #include "measure.h"
 
@@ -18,12 +18,12 @@ static void run_case(void *user, void *to) {
   result->ms = cli_now_ms() - start;
 }
 
-void check_case_apart(const char *folder, const check_settings *settings, check_result *result) {
+void check_case_isolated(const char *folder, const check_settings *settings, check_result *result) {
   child c = {folder, settings};
   cli_end end;
   td_error *err = &result->err;
   *result = (check_result){.err.offset = -1};
-  const td_status status = cli_run_apart(run_case, &c, result, sizeof *result, settings->limit_s, &end, err);
+  const td_status status = cli_run_isolated(run_case, &c, result, sizeof *result, settings->limit_s, &end, err);
   if (status != TD_OK) result->status = status;
   else if (end.late)
     result->status = base_fail(err, TD_NO_RESOURCE, NULL, -1, "not done after %u s (--time-limit)", settings->limit_s);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apart.h"
+#include "isolate.h"
 #include "chain.h"
 #include "faults.h"
 #include "runner.h"
@@ -261,7 +261,7 @@ typedef struct outcome {
   char where[CLI_WHERE]; /* the step that runs */
 } outcome;
 
-static void compare_apart(void *user, void *result) {
+static void compare_isolated(void *user, void *result) {
   comparison *c = user;
   outcome *to = result;
   c->ways[1].where = to->where;
@@ -282,7 +282,7 @@ td_status cli_run_compare(cli_args *args, td_error *err) {
   TRY(read_ways(&c, err));
   TRY(cli_int(args, "time-limit", 1, 86400, &limit, err));
   args->subject = args->operands[0];
-  TRY(cli_run_apart(compare_apart, &c, &got, sizeof got, (unsigned)limit, &end, err));
+  TRY(cli_run_isolated(compare_isolated, &c, &got, sizeof got, (unsigned)limit, &end, err));
   if (!end.done) {
     const char *what = end.late ? "did not end" : end.signal ? strsignal(end.signal) : "ended badly";
     if (got.where[0]) printf("%s: %s at %s\n", c.ways[1].backend, what, got.where);

@@ -10,7 +10,7 @@
 
 #include "values.h"
 
-static const double errors_apart = 3, least_share = 0.02, shortest_follows = 0.5;
+static const double least_errors = 3, least_share = 0.02, shortest_follows = 0.5;
 
 /* Times in microseconds of a run. */
 typedef struct side {
@@ -98,7 +98,7 @@ static double error_of(const pair *p, double runs_a, double runs_b) {
 static bool changed(const pair *p, double runs_a, double runs_b) {
   if (!p->a.there || !p->b.there) return true;
   const double d = difference(p), shortest = p->b.least_us - p->a.least_us;
-  return fabs(d) > errors_apart * error_of(p, runs_a, runs_b) && fabs(d) > least_share * p->a.us && shortest * d > 0 &&
+  return fabs(d) > least_errors * error_of(p, runs_a, runs_b) && fabs(d) > least_share * p->a.us && shortest * d > 0 &&
          fabs(shortest) > shortest_follows * fabs(d);
 }
 

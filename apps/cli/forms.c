@@ -1,8 +1,8 @@
 /* forms.c -- `--tune`: is a loop of joined operators faster than these one by one, and faster behind the product that
  * makes what it reads than as a step of its own? The model with all loops, with none, and with none behind products run
- * in turns on the same inputs; the nodes of each loop that takes less time another way are listed; then these forms and
- * the one of the list run in turns, and the best is kept, by CPU and model, in a file among the user's caches. Forms
- * are within the operators' tolerances of each other, yet may round differently: what was found once stays. */
+ * interleaved on the same inputs; the nodes of each loop that takes less time another way are listed; then these forms
+ * and the one of the list run interleaved, and the best is kept, by CPU and model, in a file among the user's caches.
+ * Forms are within the operators' tolerances of each other, yet may round differently: what was found once stays. */
 #include <math.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "sys/sys.h"
 
 enum { LIST_BYTES = 1 << 16, LEAST_ROUNDS = 4 };
-static const double part_gain = 0.95, whole_gain = 0.98; /* of the joined form's time that the other must stay below */
+static const double part_gain = 0.95, whole_gain = 0.98; /* of the fused form's time that the other must stay below */
 static const double round_ms = 400;
 
 /* ---- the file ---- */
@@ -105,8 +105,8 @@ static bool stands_for(const form *f, uint32_t step, const td_step *s, const cha
 }
 
 /* Nanoseconds of the steps of `f` that stand for nodes of step `step` of `joined` alone, which `own` describes. */
-static td_status time_apart(const form *f, const form *joined, uint32_t step, const td_step *own, double *ns,
-                            td_error *err) {
+static td_status time_unfused(const form *f, const form *joined, uint32_t step, const td_step *own, double *ns,
+                              td_error *err) {
   *ns = 0;
   for (uint32_t i = 0; i < f->steps; i++) {
     td_step s = {.size = sizeof s};
@@ -148,15 +148,15 @@ static td_status find_loop(const form *f, const form *joined, uint32_t step, con
   return TD_OK;
 }
 
-enum { JOINED, APART, LOOSE, MIXED, FORMS };
+enum { FUSED, UNFUSED, UNCHAINED, MIXED, FORMS };
 
-/* Lists the nodes of step `step`, a loop of the joined form that `own` describes, if it is faster without. */
+/* Lists the nodes of step `step`, a loop of the fused form that `own` describes, if it is faster without. */
 static td_status list_loop(const form *forms, uint32_t step, const td_step *own, double limit, char *list,
                            uint32_t *loops, td_error *err) {
   double ns;
-  TRY(time_apart(&forms[APART], &forms[JOINED], step, own, &ns, err));
+  TRY(time_unfused(&forms[UNFUSED], &forms[FUSED], step, own, &ns, err));
   if (ns <= 0 || ns >= limit) return TD_OK;
-  add_nodes(&forms[JOINED], step, own, "", list);
+  add_nodes(&forms[FUSED], step, own, "", list);
   ++*loops;
   return TD_OK;
 }
@@ -167,28 +167,28 @@ static td_status list_chain(const form *forms, uint32_t step, const td_step *own
                             uint32_t *loops, td_error *err) {
   td_step loop;
   uint32_t at;
-  double apart, loose;
-  if (!forms[LOOSE].session) return TD_OK;
-  TRY(find_loop(&forms[LOOSE], &forms[JOINED], step, own, &at, &loop, err));
-  if (at == forms[LOOSE].steps) return TD_OK; /* no chain */
-  TRY(time_apart(&forms[APART], &forms[JOINED], step, own, &apart, err));
-  TRY(time_apart(&forms[LOOSE], &forms[JOINED], step, own, &loose, err));
-  const bool single = apart > 0 && apart < loose;
-  const double ns = single ? apart : loose;
+  double unfused, unchained;
+  if (!forms[UNCHAINED].session) return TD_OK;
+  TRY(find_loop(&forms[UNCHAINED], &forms[FUSED], step, own, &at, &loop, err));
+  if (at == forms[UNCHAINED].steps) return TD_OK; /* no chain */
+  TRY(time_unfused(&forms[UNFUSED], &forms[FUSED], step, own, &unfused, err));
+  TRY(time_unfused(&forms[UNCHAINED], &forms[FUSED], step, own, &unchained, err));
+  const bool single = unfused > 0 && unfused < unchained;
+  const double ns = single ? unfused : unchained;
   if (ns <= 0 || ns >= limit) return TD_OK;
-  add_nodes(&forms[LOOSE], at, &loop, single ? "" : "chain=", list);
+  add_nodes(&forms[UNCHAINED], at, &loop, single ? "" : "chain=", list);
   ++*loops;
   return TD_OK;
 }
 
-/* Lists what of the joined form takes less time in another one. */
+/* Lists the nodes of fused loops that take less time in another form. */
 static td_status list_faster(const form *forms, char *list, uint32_t *loops, td_error *err) {
-  for (uint32_t i = 0; i < forms[JOINED].steps; i++) {
+  for (uint32_t i = 0; i < forms[FUSED].steps; i++) {
     td_step s = {.size = sizeof s};
     td_profile_step spent = {.size = sizeof spent};
-    TRY(td_session_get_step(forms[JOINED].session, i, &s, err));
+    TRY(td_session_get_step(forms[FUSED].session, i, &s, err));
     if (s.origins < 2) continue;
-    TRY(td_profile_get_step(forms[JOINED].profile, i, &spent, err));
+    TRY(td_profile_get_step(forms[FUSED].profile, i, &spent, err));
     const double limit = part_gain * (double)spent.least_ns;
     TRY(is_loop(&s) ? list_loop(forms, i, &s, limit, list, loops, err)
                     : list_chain(forms, i, &s, limit, list, loops, err));
@@ -204,16 +204,16 @@ static void stop_profiles(form *forms) {
   }
 }
 
-/* Measures what is joined against what stands apart, loop by loop, and then all forms as a whole. */
+/* Measures fused loops against their operators unfused, loop by loop, and then all forms as a whole. */
 static td_status compete(cli_args *args, const td_load_options *options, form *forms, uint32_t *count, char *list,
                          td_error *err) {
   uint32_t loops = 0;
-  TRY(open_form(args, options, NULL, &forms[JOINED], err));
-  TRY(open_form(args, options, "*", &forms[APART], err));
-  TRY(open_form(args, options, "chain=*", &forms[LOOSE], err));
-  if (forms[LOOSE].steps == forms[JOINED].steps) { /* there are no chains */
-    close_form(&forms[LOOSE]);
-    forms[LOOSE] = (form){0};
+  TRY(open_form(args, options, NULL, &forms[FUSED], err));
+  TRY(open_form(args, options, "*", &forms[UNFUSED], err));
+  TRY(open_form(args, options, "chain=*", &forms[UNCHAINED], err));
+  if (forms[UNCHAINED].steps == forms[FUSED].steps) { /* there are no chains */
+    close_form(&forms[UNCHAINED]);
+    forms[UNCHAINED] = (form){0};
   }
   *count = MIXED;
   TRY(race(forms, *count, err));
@@ -226,20 +226,20 @@ static td_status compete(cli_args *args, const td_load_options *options, form *f
 
 static td_status choose(cli_args *args, const td_load_options *options, char *list, td_error *err) {
   form forms[FORMS] = {0};
-  uint32_t count = 0, best = JOINED;
-  static const char *const whole[] = {[JOINED] = "", [APART] = "*", [LOOSE] = "chain=*"};
-  static const char *const what[] = {[APART] = "all loops are faster as single operators",
-                                     [LOOSE] = "loops are faster behind no product",
+  uint32_t count = 0, best = FUSED;
+  static const char *const whole[] = {[FUSED] = "", [UNFUSED] = "*", [UNCHAINED] = "chain=*"};
+  static const char *const what[] = {[UNFUSED] = "all loops are faster as single operators",
+                                     [UNCHAINED] = "loops are faster behind no product",
                                      [MIXED] = "some loops are faster as single operators, or behind no product"};
   const td_status status = compete(args, options, forms, &count, list, err);
   for (uint32_t i = 0; i < count; i++)
-    if (forms[i].best_ms < whole_gain * forms[JOINED].best_ms && forms[i].best_ms < forms[best].best_ms) best = i;
-  if (status == TD_OK && best == JOINED)
-    cli_note("%s: loops stay joined: %.4g ms, %.4g ms as single operators", args->operands[0], forms[JOINED].best_ms,
-             forms[APART].best_ms);
+    if (forms[i].best_ms < whole_gain * forms[FUSED].best_ms && forms[i].best_ms < forms[best].best_ms) best = i;
+  if (status == TD_OK && best == FUSED)
+    cli_note("%s: loops stay fused: %.4g ms, %.4g ms as single operators", args->operands[0], forms[FUSED].best_ms,
+             forms[UNFUSED].best_ms);
   else if (status == TD_OK)
     cli_note("%s: %s: %.4g ms instead of %.4g", args->operands[0], what[best], forms[best].best_ms,
-             forms[JOINED].best_ms);
+             forms[FUSED].best_ms);
   if (best != MIXED) strcpy(list, whole[best]);
   for (uint32_t i = 0; i < FORMS; i++) close_form(&forms[i]);
   return status;

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "apart.h"
+#include "isolate.h"
 #include "bundle.h"
 #include "minify.h"
 #include "runner.h"
@@ -161,8 +161,8 @@ td_status minify_judge(minify *m, const minify_model *model, minify_verdict *ver
   *verdict = (minify_verdict){.kind = MINIFY_INVALID};
   m->judged++;
   const unsigned limit = m->limit_s + (m->per_s ? (unsigned)(m->nodes / m->per_s) : 0);
-  TRY(cli_run_apart(m->script ? script_child : judge_child, &j, verdict, sizeof *verdict, limit + (m->script ? 5 : 0),
-                    &end, err));
+  TRY(cli_run_isolated(m->script ? script_child : judge_child, &j, verdict, sizeof *verdict,
+                       limit + (m->script ? 5 : 0), &end, err));
   if (end.done || verdict->kind == MINIFY_INVALID) return TD_OK; /* the reference ended, or did not */
   verdict->kind = end.late ? MINIFY_LATE : MINIFY_SIGNAL;
   verdict->number = end.signal ? end.signal : end.exit_code;

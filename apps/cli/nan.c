@@ -1,4 +1,4 @@
-/* nan.c -- says which results hold NaN, and what of the model has it from the beginning. */
+/* nan.c -- says which results hold NaN, and which weight of the model holds one. */
 #include <math.h>
 #include <string.h>
 

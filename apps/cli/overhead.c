@@ -1,5 +1,5 @@
-/* overhead.c -- what recording a profile costs: runs with and without one in turns, so that whatever else the machine
- * does falls on both alike. */
+/* overhead.c -- what recording a profile costs: runs with and without one, interleaved, so that noise of the machine
+ * meets both alike. */
 #include <stdlib.h>
 
 #include "bench.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apart.h"
+#include "isolate.h"
 #include "faults.h"
 #include "trial.h"
 
@@ -77,7 +77,7 @@ typedef struct replayed {
   char where[CLI_WHERE]; /* the step that runs */
 } replayed;
 
-static void replay_apart(void *user, void *result) {
+static void replay_isolated(void *user, void *result) {
   replayed *to = result;
   to->status = replay(user, to->where, &to->err);
 }
@@ -85,7 +85,7 @@ static void replay_apart(void *user, void *result) {
 td_status cli_run_replay(cli_args *args, td_error *err) {
   replayed got = {.err = {.offset = -1}, .where = "nothing yet: it was compiled"};
   cli_end end;
-  TRY(cli_run_apart(replay_apart, args, &got, sizeof got, 0, &end, err));
+  TRY(cli_run_isolated(replay_isolated, args, &got, sizeof got, 0, &end, err));
   if (!end.done)
     return base_fail(err, TD_INTERNAL, NULL, -1, "%s at %s", end.signal ? strsignal(end.signal) : "ended badly",
                      got.where);

@@ -27,7 +27,7 @@ typedef struct side {
   td_session *session;
   td_profile *profile;
   const char *backend;
-  double run_us, between_us; /* a run; what of it no step computed */
+  double run_us, between_us; /* of a run; of it, outside of steps */
   ran *steps;
   uint32_t count;
 } side;

@@ -33,8 +33,8 @@ td_status cli_write_npy(const char *path, const base_tensor *tensor, td_error *e
 
 /* Fills the fields for generated code: compiler, cache, warnings. The texts live as long as `args`. */
 td_status cli_code_options(const cli_args *args, td_load_options *options, td_error *err);
-/* With --tune: sets what of operand 0 is not joined in loops because it is faster so, as it was found before on this
- * CPU, or is now (forms.c). The text lives as long as `args`. */
+/* With --tune: sets which nodes of the model in operand 0 are left unfused because they are faster so: found earlier on
+ * this CPU, or now (forms.c). The text lives as long as `args`. */
 td_status cli_tune_forms(cli_args *args, td_load_options *options, td_error *err);
 /* Prints what --verbose asks for, now and with every run (verbose.c). */
 td_status cli_verbose(const cli_args *args, const td_model *model, td_session *session, td_error *err);

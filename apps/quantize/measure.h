@@ -1,4 +1,4 @@
-/* measure.h -- running models on samples: ranges of their tensors, and how far two of them are apart. */
+/* measure.h -- running models on samples: ranges of their tensors, and the difference of two of them. */
 #ifndef QUANTIZE_MEASURE_H
 #define QUANTIZE_MEASURE_H
 #include "quantize.h"

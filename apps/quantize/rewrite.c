@@ -47,9 +47,9 @@ static bool find_weight(const quant_model *m, const quant_node *n, base_tensor *
     return false;
   const bool direct = quant_weight(m, quant_in(n, 1), w);
   const quant_node *turn = direct ? NULL : producer_of(m, quant_in(n, 1));
-  const bool turned = turn && is_op(n, "MatMul") && is_op(turn, "Transpose") && quant_last(turn, "perm", 0) == 0;
-  if (!direct && !(turned && quant_weight(m, quant_in(turn, 0), w))) return false;
-  *axis = conv || turned || (gemm && quant_int(n, "transB", 0)) ? 0 : 1;
+  const bool transposed = turn && is_op(n, "MatMul") && is_op(turn, "Transpose") && quant_last(turn, "perm", 0) == 0;
+  if (!direct && !(transposed && quant_weight(m, quant_in(turn, 0), w))) return false;
+  *axis = conv || transposed || (gemm && quant_int(n, "transB", 0)) ? 0 : 1;
   return base_tensor_numel(w) > 0 && (conv ? w->rank >= 3 : w->rank == 2);
 }
 
@@ -276,12 +276,12 @@ static const char *put_bias(writer *w, const char *label, const char *name, floa
 }
 
 /* [k, n] from [n, k]. */
-static bool turn(const writer *w, const base_tensor *t, base_tensor *turned) {
+static bool turn(const writer *w, const base_tensor *t, base_tensor *transposed) {
   const int64_t n = t->dims[0], k = t->dims[1], dims[] = {k, n};
   float *to = base_new(w->m->arena, float, (size_t)(n * k));
   if (!to) return false;
   for (int64_t i = 0; i < n * k; i++) to[i % k * n + i / k] = ((const base_f32 *)t->data)[i];
-  *turned = base_tensor_of(to, TD_F32, 2, dims);
+  *transposed = base_tensor_of(to, TD_F32, 2, dims);
   return true;
 }
 
@@ -296,10 +296,10 @@ static bool put_dynamic(writer *w, const quant_node *n, const base_tensor *t, in
              *scale = name_of(w, label, "input_scale"), *zero = name_of(w, label, "input_zero_point"),
              *sums = name_of(w, label, "sums"), *sums_f32 = name_of(w, label, "sums_f32"),
              *both = name_of(w, label, "scales"), *product = *quant_in(n, 2) ? name_of(w, label, "product") : label;
-  base_tensor turned = *t;
+  base_tensor transposed = *t;
   narrow small;
-  if ((axis == 0 && !turn(w, t, &turned)) || !narrow_weights(w, &turned, 1, &small)) return false;
-  put_constant(w, values, TD_I8, 2, turned.dims, small.values);
+  if ((axis == 0 && !turn(w, t, &transposed)) || !narrow_weights(w, &transposed, 1, &small)) return false;
+  put_constant(w, values, TD_I8, 2, transposed.dims, small.values);
   put_constant(w, scales, TD_F32, 1, &small.n, small.scales);
   put_node(w, "DynamicQuantizeLinear", "", LIST(quant_in(n, 0)), LIST(q, scale, zero), NULL, 0);
   put_node(w, "MatMulInteger", "", LIST(q, values, zero), LIST(sums), NULL, 0);
@@ -349,10 +349,10 @@ static bool put_product(writer *w, const quant_node *n, const char **in) {
   if (!find_weight(w->m, n, &t, &axis)) return true;
   if (w->recipe->mode == QUANT_DYNAMIC) return put_dynamic(w, n, &t, axis);
   if (w->recipe->mode == QUANT_INT4) return put_int4(w, n, &t, axis);
-  base_tensor turned = t;
+  base_tensor transposed = t;
   if (axis == 0 && is_op(n, "MatMul")) {
-    if (!turn(w, &t, &turned)) return false;
-    t = turned;
+    if (!turn(w, &t, &transposed)) return false;
+    t = transposed;
     axis = 1;
   }
   in[1] = put_weights(w, n->out.at[0], &t, axis, &q);

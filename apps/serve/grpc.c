@@ -119,7 +119,7 @@ static bool health_watch(serve_job *job) {
   const char *service;
   if (!read_service(job, &service)) return true;
   if (job->server->listeners == MOST_LISTENERS) {
-    serve_refuse(job, 429, "health is told to %d listeners already: ask with Check", MOST_LISTENERS);
+    serve_refuse(job, 429, "%d streams watch health already, as many as are allowed: ask with Check", MOST_LISTENERS);
     return true;
   }
   job->server->listeners++;

@@ -135,7 +135,7 @@ struct serve_version {
   /* ---- under server->lock ---- */
   serve_job *first, *last; /* the queue */
   uint32_t depth, queue_limit, batch_size, min_workers, max_workers;
-  uint32_t batch_rows;         /* jobs that are worth joining, by measurement; at most batch_size */
+  uint32_t batch_rows;         /* most jobs for which joining pays, by measurement; at most batch_size */
   uint64_t limit_ns, delay_ms; /* that a request may take; TorchServe's maxBatchDelay, which is only told */
   uint64_t start_ns;           /* in which a process of a Python handler has to be ready */
   uint64_t client_ms;   /* after which clients have given up, by TorchServe's clientTimeoutInMills; 0: not known */
@@ -259,7 +259,7 @@ void serve_end_pair(serve_job *job);
 
 /* batch.c: computes jobs of one version, joined where they can be; each is refused or has its reply then. */
 void serve_compute(serve_job **jobs, uint32_t count, td_session *session);
-/* Runs the version once on zeros, and finds how many jobs are worth joining. */
+/* Runs the version once on zeros, and measures for how many jobs joining pays. */
 td_status serve_warm(serve_version *v, td_session *session, td_error *err);
 
 /* python.c: versions with a Python handler, whose sessions are processes. Unpacks the archive; starts them; ends one.

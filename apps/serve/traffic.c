@@ -66,8 +66,8 @@ static double compare(const td_tensor *a, const td_tensor *b) {
   for (int64_t i = 0; i < count; i++) {
     const double x = base_load_f64(a->dtype, a->data, i), y = base_load_f64(b->dtype, b->data, i);
     if (x == y || (isnan(x) && isnan(y))) continue;
-    const double apart = fabs(x - y);
-    most = isnan(apart) ? INFINITY : fmax(most, apart);
+    const double distance = fabs(x - y);
+    most = isnan(distance) ? INFINITY : fmax(most, distance);
   }
   return most;
 }

@@ -59,7 +59,7 @@ typedef struct td_comparison_options {
   int32_t other_nodes; /* 1: the expected side is not eager of the same model: nodes cannot be judged one by one */
 } td_comparison_options;
 
-/* How far two values of one name are apart. */
+/* The difference of two values of one name. */
 typedef struct td_difference {
   size_t size; /* sizeof(td_difference), set by the library */
   const char *name;

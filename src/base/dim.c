@@ -160,7 +160,7 @@ static bool is_op(const base_dims *dims, base_dim d, base_dim_op op) {
   return is_expression(d) && node_of(dims, d)->op == op;
 }
 
-/* A product taken apart: its numbers as one, its other factors in rising order. */
+/* The factors of a product: its numbers as one, its other factors in rising order. */
 enum { FACTORS_MAX = 32 };
 typedef struct product {
   int64_t number;

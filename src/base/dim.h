@@ -1,6 +1,6 @@
 /* dim.h -- sizes that may be open: a base_dim is a plain number, or an expression over symbols (a handle into a
- * base_dims table, told apart by lying below every number that shape arithmetic may use). Expressions are hash-consed
- * and simplified as they are built, so equal handles mean equal sizes.
+ * base_dims table, distinguished by lying below every number that shape arithmetic may use). Expressions are
+ * hash-consed and simplified as they are built, so equal handles mean equal sizes.
  *
  * Arithmetic on two numbers never touches the table: with numbers alone `dims` may be NULL, which is how the inference
  * of an operator runs again at run time without allocating. BASE_DIM_NONE (a failure: overflow, out of memory, or an

@@ -227,7 +227,7 @@ static const char *check_op(const base_program *p, uint32_t i, uint32_t *loaded,
   if (op->kind != BASE_PROGRAM_LOAD) return NULL;
   if (op->in[1] && (op->row || p->across || op->in[0] >= p->in_count || op->in[1] > p->rank ||
                     (op->in[2] & 255) >= BASE_MAX_RANK || op->in[2] >> 8 > op->in[1]))
-    return "what is picked has no place";
+    return "a gathered operand has no place";
   if (*loaded >> op->function & 1) return "an operand is loaded twice";
   *loaded |= 1u << op->function;
   return NULL;

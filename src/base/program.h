@@ -76,8 +76,7 @@ base_scalar base_combine_scalar(base_combine combine, base_type type);
 enum { BASE_SCAN_EXCLUSIVE = 1, BASE_SCAN_REVERSE = 2 };
 
 typedef enum base_program_kind {
-  BASE_PROGRAM_LOAD, /* operand `function`; each at most once. Where in[1] is not 0 it is picked, see base_program_pick
-                      */
+  BASE_PROGRAM_LOAD, /* operand `function`; each at most once. Where in[1] is not 0 it is gathered: base_program_pick */
   BASE_PROGRAM_NUMBER, /* p[0], or `whole` of a type that is no float */
   BASE_PROGRAM_LENGTH, /* elements of a row */
   BASE_PROGRAM_SCALAR, /* function `function` of scalar.def on in[0..], with numbers p */

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { EACH = 6 /* kernels worth a compiler of their own */ };
+enum { EACH = 6 /* least kernels of one run of the compiler */ };
 
 struct codegen_code {
   td_allocator own;

@@ -64,7 +64,7 @@ static bool pays(const fuse_state *f, repeating *r, const fuse_built *built) {
 
 /* Is every member one that is computed element by element, and none excluded from fusion? */
 static bool can_repeat(const fuse_state *f, const fuse_group *g) {
-  bool can = g->count > 0 && !g->row_axes && !fuse_stands_alone(f, g);
+  bool can = g->count > 0 && !g->row_axes && !fuse_is_excluded(f, g);
   for (uint32_t i = 0; can && i < g->count; i++) {
     const uint32_t flags = ir_node_of(f->graph, (ir_node){g->members[i]})->op->flags;
     can = flags & IR_OP_ELEMENTWISE && !(flags & IR_OP_LOOKUP);
@@ -82,7 +82,7 @@ static bool add_readers(const fuse_state *f, repeating *r, uint32_t i) {
     fuse_group *reader = f->groups.at[f->group[user] - 1];
     uint32_t k = 0;
     while (k < r->count && r->readers[k] != reader) k++;
-    if (k == READERS || !reader->count || fuse_stands_alone(f, reader)) return false;
+    if (k == READERS || !reader->count || fuse_is_excluded(f, reader)) return false;
     r->readers[k] = reader;
     if (k == r->count) r->count++;
   }
@@ -144,7 +144,7 @@ static void try_group(fuse_state *f, fuse_group *g, repeating *r, fuse_built *bu
   const char *why = join_readers(f, r, built);
   if (!why && (!fuse_build(f, g, built) || !pays(f, r, built)))
     why = "computing it again in the loops that read it would cost more than it saves";
-  if (why) (void)fuse_apart(f, r->readers[0], g, why);
+  if (why) (void)fuse_reject(f, r->readers[0], g, why);
   else move(f, g, r);
 }
 

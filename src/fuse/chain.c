@@ -175,7 +175,8 @@ static void tell(const chaining *c, const link *l, const char *why) {
   base_text *log = c->setting->log ? c->setting->log->text : NULL;
   if (!log) return;
   if (why)
-    base_text_print(log, "# apart: \"%s\" and \"%s\": %s\n", ir_node_name(&l->product), ir_node_name(&l->loop), why);
+    base_text_print(log, "# not fused: \"%s\" and \"%s\": %s\n", ir_node_name(&l->product), ir_node_name(&l->loop),
+                    why);
   else
     base_text_print(log, "# chained: \"%s\" %s \"%s\": %.0f bytes less\n", ir_node_name(&l->loop),
                     l->front ? "in front of" : "behind", ir_node_name(&l->product), bytes_saved(c, l));

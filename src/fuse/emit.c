@@ -237,8 +237,8 @@ static int64_t row_length(const fuse_group *g) {
 }
 
 /* Whether vectors hold an element of several rows, which is for rows of a few elements, for those whose elements lie
- * apart, and for what has no other form. Long sums of f32, one element behind the other, are no good ones, and those
- * that lie apart have kernels. False: there is no way. */
+ * far from each other, and for what has no other form. Long sums of f32, one element behind the other, are no good
+ * ones, and those that lie so have kernels. False: there is no way. */
 static bool choose_lanes(const fuse_group *g, fuse_built *built) {
   base_program *p = &built->build.program;
   const bool few = row_length(g) < KERN_FUSED_SHORT;
@@ -349,7 +349,7 @@ static bool precedes_product(const fuse_state *f, const ir_node_def *node) {
          !fuse_why_no_front(f->graph, f->setting, f->scratch, product);
 }
 
-/* A few whole numbers or truths are not worth code of their own. */
+/* A few whole numbers or truths do not pay for code of their own. */
 static bool is_small(const ir_type *t) {
   const int64_t elements = ir_known_count(t);
   return !base_is_float(t->dtype) && elements >= 0 && elements < FEW;

@@ -120,10 +120,10 @@ const char *fuse_name_of(const fuse_state *f, const fuse_group *g) {
   return ir_node_name(ir_node_of(f->graph, (ir_node){g->members[own]}));
 }
 
-bool fuse_apart(const fuse_state *f, const fuse_group *a, const fuse_group *b, const char *why) {
+bool fuse_reject(const fuse_state *f, const fuse_group *a, const fuse_group *b, const char *why) {
   for (uint32_t i = 0; f->log && i < b->count; i++) f->log->why[b->members[i]] = why;
   if (f->log)
-    base_text_print(f->log->text, "# apart: \"%s\" and \"%s\": %s\n", fuse_name_of(f, a), fuse_name_of(f, b), why);
+    base_text_print(f->log->text, "# not fused: \"%s\" and \"%s\": %s\n", fuse_name_of(f, a), fuse_name_of(f, b), why);
   return false;
 }
 
@@ -142,7 +142,7 @@ static bool is_listed(const fuse_setting *setting, const char *before, const ir_
   return listed;
 }
 
-bool fuse_stands_alone(const fuse_state *f, const fuse_group *g) {
+bool fuse_is_excluded(const fuse_state *f, const fuse_group *g) {
   return is_listed(f->setting, "", &ir_node_of(f->graph, (ir_node){g->members[0]})->origins);
 }
 
@@ -184,21 +184,22 @@ bool fuse_runs_few_rows(const fuse_state *f, const fuse_group *g, const fuse_bui
 static bool join(fuse_state *f, uint32_t from, uint32_t to, fuse_built *built) {
   fuse_group joint, *a = f->groups.at[to - 1], *b = f->groups.at[from - 1];
   if (from == to || !a->count || !b->count) return false;
-  if (fuse_stands_alone(f, a) || fuse_stands_alone(f, b)) return fuse_apart(f, a, b, "it is excluded from fusion");
+  if (fuse_is_excluded(f, a) || fuse_is_excluded(f, b)) return fuse_reject(f, a, b, "it is excluded from fusion");
   if (same_space(a, b)) joint = a->row_axes ? *a : *b;
   else if (is_rows_of(a, b)) joint = *a;
   else if (is_rows_of(b, a)) joint = *b;
-  else return fuse_apart(f, a, b, "its operands, or other consumers of them, have another shape");
-  if (!fuse_merge_members(f, a, b, &joint)) return fuse_apart(f, a, b, "the joint loop has too many members");
+  else return fuse_reject(f, a, b, "its operands, or other consumers of them, have another shape");
+  if (!fuse_merge_members(f, a, b, &joint)) return fuse_reject(f, a, b, "the joint loop has too many members");
   if (!fuse_find_place(f, &joint))
-    return fuse_apart(f, a, b, "another node is between the joint loop's operands and its consumers");
+    return fuse_reject(f, a, b, "another node is between the joint loop's operands and its consumers");
   if (!fuse_build(f, &joint, built))
-    return fuse_apart(f, a, b, "the joint loop has too many operands, results or steps, or needs a value in two forms");
-  if (fuse_runs_few_rows(f, &joint, built)) return fuse_apart(f, a, b, "it would run a few short rows at a time");
+    return fuse_reject(f, a, b,
+                       "the joint loop has too many operands, results or steps, or needs a value in two forms");
+  if (fuse_runs_few_rows(f, &joint, built)) return fuse_reject(f, a, b, "it would run a few short rows at a time");
   joint.bytes = fuse_bytes(f, &joint, built);
   const double saved = a->bytes + b->bytes - joint.bytes;
   if (saved * WORTH < (a->bytes < b->bytes ? a->bytes : b->bytes))
-    return fuse_apart(f, a, b, "fusing would save almost no bytes");
+    return fuse_reject(f, a, b, "fusing would save almost no bytes");
   if (f->log)
     base_text_print(f->log->text, "# joined: \"%s\" and \"%s\": %.0f bytes instead of %.0f\n", fuse_name_of(f, a),
                     fuse_name_of(f, b), joint.bytes, a->bytes + b->bytes);
@@ -343,7 +344,7 @@ static td_status drop_repeated(fuse_state *f, uint32_t known) {
   return TD_OK;
 }
 
-/* Finds the groups of each block, and puts those that are worth it in place of their members. */
+/* Finds the groups of each block, and replaces the members of those that pay. */
 static td_status fuse_all(fuse_state *f) {
   fuse_built *built = base_new(f->scratch, fuse_built, 1);
   const uint32_t blocks = f->graph->blocks.count, known = f->graph->nodes.count;

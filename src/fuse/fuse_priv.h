@@ -47,7 +47,7 @@ typedef struct fuse_built {
   loop_build build;
   ir_value in[BASE_PROGRAM_OPERANDS], out[BASE_PROGRAM_OUTS];
   uint32_t in_count, out_count;
-  uint32_t picked;  /* bit k: operand k is a table that something is picked of, or tells what */
+  uint32_t picked;  /* bit k: operand k is gathered, or holds the indices of one that is */
   uint32_t dropped; /* bit k: operand k is without the row's axes, and is seen with 1 element along each */
   uint8_t made_by[BASE_PROGRAM_OPS]; /* the member that each op came of */
   uint8_t exact[BASE_PROGRAM_OPS];   /* of the first `judged` ops: what short.c knows of their digits */
@@ -81,7 +81,7 @@ bool fuse_is_member(const fuse_group *g, uint32_t node);
 /* The name of the first of its own members. */
 const char *fuse_name_of(const fuse_state *f, const fuse_group *g);
 /* Is it excluded from fusion? Nodes that were joined have the origins of all. */
-bool fuse_stands_alone(const fuse_state *f, const fuse_group *g);
+bool fuse_is_excluded(const fuse_state *f, const fuse_group *g);
 /* Was the loop of these origins told to be in no chain? */
 bool fuse_stays_loop(const fuse_setting *setting, const ir_origins *origins);
 /* The members of both, in the order of the block, each once. False: too many. */
@@ -89,7 +89,7 @@ bool fuse_merge_members(const fuse_state *f, const fuse_group *a, const fuse_gro
 /* Finds a place for the joint members. False: there is none. */
 bool fuse_find_place(const fuse_state *f, fuse_group *g);
 /* Why group b does not join group a. False. */
-bool fuse_apart(const fuse_state *f, const fuse_group *a, const fuse_group *b, const char *why);
+bool fuse_reject(const fuse_state *f, const fuse_group *a, const fuse_group *b, const char *why);
 /* Moves groups of the block into those of all who read them, where computing them again is cheaper than a loop of
  * their own. `built` is scratch. */
 td_status fuse_again(fuse_state *f, fuse_built *built);
@@ -97,6 +97,6 @@ td_status fuse_again(fuse_state *f, fuse_built *built);
 bool fuse_pays(const fuse_state *f, const fuse_group *g);
 /* By their places. */
 void fuse_sort(fuse_group **groups, uint32_t count);
-/* Puts the groups of the block that are worth it in place of their members. */
+/* Replaces the members of the block's groups by loops, where that pays. */
 td_status fuse_emit(fuse_state *f);
 #endif

@@ -93,7 +93,7 @@ static void print_alone(const printing *p, uint32_t id) {
   const char *in_front = could && why && strcmp(why, FUSE_NOTHING_BESIDE) == 0 ? why_not_in_front(p, node) : NULL;
   if (in_front) why = in_front;
   if (is_fused(node) || (!could && !why)) return;
-  base_text_print(p->text, "# alone: %s, %s: ", node->op->name, why ? why : "");
+  base_text_print(p->text, "# unfused: %s, %s: ", node->op->name, why ? why : "");
   print_origins(node, p->text);
 }
 

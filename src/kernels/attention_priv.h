@@ -40,7 +40,7 @@ typedef struct attention_work {
 V_INLINE const float *attention_head(const base_tensor *t, int64_t b, int64_t h) {
   return (const float *)t->data + b * t->strides[ATTENTION_BATCH] + h * t->strides[ATTENTION_HEADS];
 }
-/* n numbers that stand `step` apart, at most a vector's lanes; 0 in the rest. */
+/* n numbers of stride `step`, at most a vector's lanes; 0 in the rest. */
 V_INLINE vf attention_load(const float *at, int64_t step, int64_t n) {
   float gathered[V_LANES];
   if (step == 1) return n == V_LANES ? v_load(at) : v_load_n(at, n);

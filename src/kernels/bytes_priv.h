@@ -26,7 +26,7 @@ V_INLINE void b_store(uint8_t *p, vi a, int64_t n) { _mm512_mask_cvtepi32_storeu
 V_INLINE void b_store_x(byte_x *p, vi a, int64_t n) { b_store(p, a, n); }
 /* n bytes, at most a vector's lanes, as integers. */
 V_INLINE vi b_widen(const uint8_t *p, int64_t n) { return _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(v_first(n), p)); }
-/* n elements, at most B_COPIED, as they are read, each bit of `flip` turned over. */
+/* n elements, at most B_COPIED, as they are read, xor `flip`. */
 enum { B_COPIED = 64 };
 V_INLINE void b_copy(byte_x *to, const uint8_t *from, uint8_t flip, int64_t n) {
   if (n <= 16) { /* which crosses fewer lines */
@@ -52,7 +52,7 @@ V_INLINE void b_zip(byte_x *to, const uint8_t *const *row, int64_t at, int64_t n
   const __m512i all = _mm512_permutexvar_epi32(fours, _mm512_inserti64x4(_mm512_castsi256_si512(ab), cd, 1));
   _mm512_storeu_si512(to, _mm512_xor_si512(_mm512_shuffle_epi8(all, bytes), _mm512_set1_epi8((char)flip)));
 }
-/* What b_narrow makes of integers: plus `zero`, within least and most, each bit of `flip` turned over. */
+/* What b_narrow makes of integers: plus `zero`, within least and most, xor `flip`. */
 typedef struct b_bytes {
   __m512i zero, least, most, flip;
 } b_bytes;
@@ -80,13 +80,13 @@ V_INLINE void b_narrow(uint8_t *to, const vi *q, const b_bytes *b, int64_t n, co
 enum { B_WHOLE_RUN = 4 };
 V_INLINE int64_t b_whole_from(int64_t vector, int64_t run) { return run * 16 + vector * B_WHOLE_RUN; }
 V_INLINE void b_zip_whole(byte_x *to, const uint8_t *const *row, uint8_t flip) {
-  const __m512i turned = _mm512_set1_epi8((char)flip), a = _mm512_loadu_si512(row[0]), b = _mm512_loadu_si512(row[1]),
+  const __m512i flipped = _mm512_set1_epi8((char)flip), a = _mm512_loadu_si512(row[0]), b = _mm512_loadu_si512(row[1]),
                 c = _mm512_loadu_si512(row[2]), d = _mm512_loadu_si512(row[3]);
   const __m512i ab = _mm512_unpacklo_epi8(a, b), ab_high = _mm512_unpackhi_epi8(a, b), cd = _mm512_unpacklo_epi8(c, d),
                 cd_high = _mm512_unpackhi_epi8(c, d);
   const __m512i all[] = {_mm512_unpacklo_epi16(ab, cd), _mm512_unpackhi_epi16(ab, cd),
                          _mm512_unpacklo_epi16(ab_high, cd_high), _mm512_unpackhi_epi16(ab_high, cd_high)};
-  V_FOR(p, BYTES_PANELS) _mm512_storeu_si512(to + p * 64, _mm512_xor_si512(all[p], turned));
+  V_FOR(p, BYTES_PANELS) _mm512_storeu_si512(to + p * 64, _mm512_xor_si512(all[p], flipped));
 }
 V_INLINE void b_narrow_whole(uint8_t *to, const vi *q, const b_bytes *b, const bool plain) {
   _mm512_storeu_si512(to, b_bytes_from(q, b, plain));
@@ -149,13 +149,13 @@ V_INLINE void b_copy(byte_x *to, const uint8_t *from, uint8_t flip, int64_t n) {
   for (int64_t i = 0; n < B_COPIED && i < n; i++) to[i] = (byte_x)(from[i] ^ flip);
   if (n < B_COPIED) return;
   const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)from);
-  const __m128i turned = _mm_xor_si128(bytes, _mm_set1_epi8((char)flip));
-  _mm256_storeu_si256((__m256i *)(void *)to, _mm256_cvtepu8_epi16(turned));
+  const __m128i flipped = _mm_xor_si128(bytes, _mm_set1_epi8((char)flip));
+  _mm256_storeu_si256((__m256i *)(void *)to, _mm256_cvtepu8_epi16(flipped));
 }
 V_INLINE void b_zip(byte_x *to, const uint8_t *const *row, int64_t at, int64_t n, uint8_t flip) {
   const __m128i both = _mm_unpacklo_epi8(b_load_8(row[0] + at, n), b_load_8(row[1] + at, n));
-  const __m128i turned = _mm_xor_si128(both, _mm_set1_epi8((char)flip));
-  _mm256_storeu_si256((__m256i *)(void *)to, _mm256_cvtepu8_epi16(turned));
+  const __m128i flipped = _mm_xor_si128(both, _mm_set1_epi8((char)flip));
+  _mm256_storeu_si256((__m256i *)(void *)to, _mm256_cvtepu8_epi16(flipped));
 }
 typedef struct b_bytes {
   __m128i least, most, flip;

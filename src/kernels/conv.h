@@ -11,8 +11,8 @@
 enum { KERN_CONV_AXES = 3 };
 /* Most weights of a 1x1 convolution that kernels keep in L1, beside pixels that they read as these lie in memory. */
 enum { KERN_CONV_FEW_WEIGHTS = 6144 };
-/* Channels below which rows of a transposed convolution, written a stride of pixels apart, are too short for more than
- * two instructions an element: vectors would be nearly empty. Such work stands in a step of its own. */
+/* Channels below which rows of a transposed convolution, written at a stride of pixels, are too short for more than
+ * two instructions an element: vectors would be nearly empty. Such work is left unfused. */
 enum { KERN_SHORT_ROWS = 8 };
 
 /* One spatial dim. Tap k of output o is input o * stride - begin + k * dilation; transposed, the other way around. */

@@ -14,7 +14,7 @@ enum { CONV_GROUPS_ROWS = 8 }; /* pixels of a tile: as many chains of multiply-a
 typedef struct conv_groups {
   const float *const *a; /* a[tap * a_pitch + row]: all channels of a pixel */
   int64_t a_pitch, taps;
-  const float *b; /* panels, b_panel apart: [tap][channel in of a group][lane] */
+  const float *b; /* b_panel from panel to panel: [tap][channel in of a group][lane] */
   int64_t b_panel;
   int64_t group_in, group_out, panels;
   float *c; /* rows of panels * V_LANES channels */

@@ -16,7 +16,7 @@
 #include <string.h>
 
 enum { MOST_STRIDE = 4, MOST_EXTRA = 1 << 16 }; /* MOST_EXTRA: of lines, or pixels, that a band sees around it */
-enum { TASK_WORK = 16384 };                     /* vector multiply-adds that are worth a task */
+enum { TASK_WORK = 16384 };                     /* least vector multiply-adds of a task */
 enum { NEAR_FLOATS = 48 * 1024 };               /* of planes and results: the smaller part of L2 */
 enum { LINE = 16 };                             /* floats of a cache line */
 
@@ -105,7 +105,7 @@ static void set_bands(layer *l) {
   const double pixels = (double)height * (double)width, maps = (double)c->batch * (double)c->axis[0].out;
   const double work = (double)l->depth * (double)l->channels_out * pixels / (double)l->level->lanes;
   const double wanted = fmax(fmin(work / TASK_WORK, (double)l->tasks / maps), 1);
-  const double tiles = 2 * (double)l->level->pixels[0]; /* pixels that are worth a band */
+  const double tiles = 2 * (double)l->level->pixels[0]; /* least pixels of a band */
   double rows = (NEAR_FLOATS / ((double)width + across) - planes * down) / all;
   rows = fmax(fmin(rows, (double)height / wanted), fmax(down, tiles / ((double)width + across)));
   l->bands = at_least_one((double)height / rows, height);
@@ -195,7 +195,7 @@ static bool make_desk(const base_call *call, const layer *l, desk *d) {
   const kern_conv *c = &l->c;
   const int64_t beyond = l->level->pixels[0];
   d->pitch = l->columns + l->along[2].extra;
-  /* Planes an odd number of lines apart crowd no set of a cache. */
+  /* Planes at a pitch of an odd number of lines crowd no set of a cache. */
   d->plane = (((l->rows + l->along[1].extra) * d->pitch + LINE - 1) / LINE | 1) * LINE;
   d->result = ((l->rows * d->pitch + beyond + LINE - 1) / LINE | 1) * LINE;
   const size_t floats = (size_t)(planes_of(l) * d->plane);
@@ -213,7 +213,7 @@ static bool make_desk(const base_call *call, const layer *l, desk *d) {
 
 /* ---- planes ---- */
 
-/* Elements [first, last) of a line of every channel's plane, `step` floats of the image apart. */
+/* Elements [first, last) of a line of every channel's plane, `step` floats of the image from one to the next. */
 static void fill_line(const layer *l, const desk *d, const float *from, int64_t step, int64_t first, int64_t last,
                       float *to) {
   const int64_t next = l->along[1].count * l->along[2].count * d->plane, channels = l->channels_in;

@@ -7,7 +7,7 @@
 
 enum { KERN_PLANES_CHANNELS = 4 }; /* most of a tile */
 
-/* `count` neighbouring pixels m of up to KERN_PLANES_CHANNELS channels, each to a row of `to`, `pitch` floats apart:
+/* `count` neighbouring pixels m of up to KERN_PLANES_CHANNELS channels, each to a row of `to`, of pitch `pitch`:
  *
  *     to[channel][m] = bias[channel] + sum over k of w[k][channel] * x[offsets[k] + m]
  *

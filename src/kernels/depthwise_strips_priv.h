@@ -109,7 +109,7 @@ V_TEMPLATE void depthwise_finish(const kern_epilogue *last, const depthwise_part
   const kern_epilogue at = kern_epilogue_at(last, sample * c->out_size + first, channel);
   kern_epilogue_chain(&at, p->strip.y + first * p->strip.out_pitch, p->strip.out_pitch, pixels, p->strip.channels);
 }
-/* Fetches the weights of `channels` channels, whose lines are too far apart for the machine to guess. */
+/* Fetches the weights of `channels` channels, whose lines are too far from each other for the hardware prefetcher. */
 V_TEMPLATE void depthwise_fetch(const float *w, int64_t taps, int64_t pitch, int64_t channels) {
   for (int64_t t = 0; t < taps; t++, w += pitch)
     for (int64_t c = 0; c < channels; c += 16) __builtin_prefetch(w + c);

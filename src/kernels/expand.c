@@ -71,8 +71,8 @@ bool kern_expand_has(int64_t kernel, int64_t stride, int64_t dilation, int64_t c
 /* Small images with their many channels are better read from the second-level cache than made block by block. */
 bool kern_expand_pays(int64_t height, int64_t width) { return (double)height * (double)width > LEAST_PIXELS; }
 
-/* With few elements in a window the image's way through memory is much of what it costs; rows are to be worth their
- * pointers. */
+/* With few elements in a window the image's way through memory is much of what it costs; rows must be long enough
+ * to pay for their pointers. */
 bool kern_expand_pays_first(int64_t depth, int64_t height, int64_t width) {
   return depth <= FIRST_DEPTH && width >= FIRST_WIDTH && kern_expand_pays(height, width);
 }

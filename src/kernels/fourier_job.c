@@ -146,8 +146,9 @@ td_status kern_fourier_stft(const base_call *call, int64_t level_lanes, kern_fou
                      (long long)base_tensor_numel(w), (long long)n);
   if (base_tensor_numel(y) == 0) return TD_OK;
   if (step < 1 || y->dims[2] != (onesided ? n / 2 + 1 : n) || n > length || frames - 1 > (length - n) / step)
-    return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "%lld frames of %lld elements, %lld apart, of %lld",
-                     (long long)frames, (long long)n, (long long)step, (long long)length);
+    return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1,
+                     "%lld frames of %lld elements, a hop of %lld, do not fit %lld", (long long)frames, (long long)n,
+                     (long long)step, (long long)length);
   j->f = kern_fourier_of(n, kern_fourier_halves(n, parts, false, onesided));
   j->extends = j->f.half && !onesided;
   j->real = parts == 1;

@@ -175,7 +175,7 @@ static void find_forms_across(kern_fused_space *s) {
   }
 }
 
-/* Are rows of operand `k`, which is picked, one place for all neighbours, and dense there? A table that stays in its
+/* Are rows of operand `k`, which is gathered, dense, with one index for a whole row? A table that stays in its
  * file may lie at any address. */
 static bool lies_as_told(const kern_fused_space *s, uint32_t k) {
   const uint32_t teller = s->picks[k].teller;

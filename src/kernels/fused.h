@@ -97,7 +97,7 @@ void kern_fused_combine(uint32_t combine, uint32_t type, void *total, const kern
 void kern_fused_scan(const base_program_op *op, void *total, const kern_fused_source *x, void *out, int64_t n);
 
 /* Runs the program in the call's attribute 0 with the level's interpreter; with `code` (may be NULL) where the
- * operands, as they come, fit what it was made for. Where an operand is picked from outside of its axis the error's
+ * operands, as they come, fit what it was made for. Where an operand is gathered from outside of its axis the error's
  * offset is the op of the program that loads it. */
 td_status kern_fused_run(const base_call *call, const kern_fused_level *level, const kern_fused_code *code);
 /* ---- chains: programs at the end of an epilogue (epilogue.h), on tiles that a product walks ---- */

@@ -56,8 +56,8 @@
 /* clang-format on */
 
 static double v_logaddexp(double x, double y) {
-  const double most = x != x || x > y ? x : y, apart = fabs(x - y);
-  return most - most == 0 ? most + log1p(exp(-apart)) : most;
+  const double most = x != x || x > y ? x : y, distance = fabs(x - y);
+  return most - most == 0 ? most + log1p(exp(-distance)) : most;
 }
 
 /* As v_max(limit, x) and v_min(limit, x): a NaN in x is let through. */

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* to[i] = element i of `from`, `step` elements apart, in the element type of bodies. */
+/* to[i] = element i of `from`, of stride `step`, in the element type of bodies. */
 typedef void (*reader)(void *to, const void *from, int64_t step, int64_t n);
 #define READER(name, to_type, from_type, value)                           \
   static void name(void *to, const void *from, int64_t step, int64_t n) { \
@@ -28,7 +28,7 @@ static const reader readers[TD_DTYPE_COUNT] = {
     [TD_I64] = from_long, [TD_I32] = from_word, [TD_I16] = from_i16, [TD_I8] = from_i8,
     [TD_U32] = from_u32,  [TD_U16] = from_u16,  [TD_U8] = from_u8,   [TD_BOOL] = from_byte};
 
-/* The other way, into `to`, `step` elements apart. */
+/* The other way, into `to`, of stride `step`. */
 typedef void (*writer)(void *to, int64_t step, const void *from, int64_t n);
 #define WRITER(name, to_type, from_type, value)                           \
   static void name(void *to, int64_t step, const void *from, int64_t n) { \
@@ -112,7 +112,7 @@ int64_t kern_fused_told(kern_fused_job *j, uint32_t k, int64_t at) {
   return 0;
 }
 
-/* n elements, each picked by an index of its own, and all evenly spaced. False: one is outside. */
+/* Gathers n elements, each by an index of its own, at even strides. False: an index is outside. */
 typedef bool (*picker)(const void *x, int64_t step, int64_t size, int64_t axis_step, const void *told,
                        int64_t told_step, int64_t n, void *to);
 #define PICKER(name, element, type)                                                                                   \
@@ -133,7 +133,7 @@ PICKER(pick_4_by_i64, base_u32, base_i64)
 PICKER(pick_8_by_i32, base_u64, base_i32)
 PICKER(pick_8_by_i64, base_u64, base_i64)
 
-/* A row of operand `k`, which is picked; as pick_row. False: it is none of that form, or an index is outside. */
+/* A row of operand `k`, which is gathered; as pick_row. False: it is none of that form, or an index is outside. */
 static bool pick_words(const kern_fused_space *s, uint32_t k, int64_t offset, int64_t at, int64_t n, char *piece) {
   static const picker by_i32[] = {pick_4_by_i32, pick_8_by_i32}, by_i64[] = {pick_4_by_i64, pick_8_by_i64};
   const uint32_t teller = s->picks[k].teller;
@@ -146,7 +146,7 @@ static bool pick_words(const kern_fused_space *s, uint32_t k, int64_t offset, in
                          s->step[0][teller], n, piece);
 }
 
-/* A row of operand `k`, which is picked; `offset`, `at`: of the row in it and in its teller. */
+/* A row of operand `k`, which is gathered; `offset`, `at`: of the row in it and in its operand of indices. */
 static void pick_row(kern_fused_job *j, uint32_t k, int64_t offset, int64_t at, int64_t from, int64_t n, char *piece) {
   const kern_fused_space *s = &j->s;
   const uint32_t teller = s->picks[k].teller;
@@ -171,8 +171,9 @@ static void pick_row(kern_fused_job *j, uint32_t k, int64_t offset, int64_t at, 
   }
 }
 
-/* A tile of operand `k`, which is picked. */
-static void bring_picked(kern_fused_job *j, uint32_t k, const int64_t *offsets, int64_t rows, int64_t from, int64_t n) {
+/* A tile of operand `k`, which is gathered. */
+static void bring_gathered(kern_fused_job *j, uint32_t k, const int64_t *offsets, int64_t rows, int64_t from,
+                           int64_t n) {
   const kern_fused_space *s = &j->s;
   const uint32_t teller = s->picks[k].teller;
   const int64_t each = (int64_t)body_size(s, k);
@@ -208,7 +209,7 @@ void kern_fused_bring(kern_fused_job *j, uint32_t k, const int64_t *offsets, int
   const kern_fused_space *s = &j->s;
   const int64_t offset = offsets[k];
   if (s->picks[k].picks) {
-    bring_picked(j, k, offsets, rows, from, n);
+    bring_gathered(j, k, offsets, rows, from, n);
     return;
   }
   if (s->transposed >> k & 1) {

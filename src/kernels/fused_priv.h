@@ -22,9 +22,9 @@ typedef struct kern_fused_space {
   uint64_t direct;     /* bit k: bodies read operand k as it is; of a program that is not across rows no scalar */
   uint64_t transposed; /* bit k: operand k, elements of 4 bytes, is dense from row to row */
   uint64_t native;     /* bit k: operand k is of the element type that bodies read */
-  uint64_t tellers;    /* bit k: operand k tells another one's places, and no body sees it */
-  uint64_t found; /* bit k: operand k is picked, all rows of a tile from one place, where bodies read it as it is */
-  bool gathers;   /* some operand is picked */
+  uint64_t tellers;    /* bit k: operand k holds the indices of a gathered one; no body sees it */
+  uint64_t found; /* bit k: operand k is gathered, all rows of a tile from one place, where bodies read it as it is */
+  bool gathers;   /* some operand is gathered */
   base_program_pick picks[BASE_PROGRAM_OPERANDS];
   base_type type[COLUMNS];
   td_dtype out_dtype[BASE_PROGRAM_OUTS];
@@ -41,7 +41,7 @@ typedef struct kern_fused_job {
   kern_fused_body body;
   kern_fused_rows rows;
   int64_t tile_rows, tile_length, wide; /* rows of a tile, elements of them, and from one to the next in `in`, `out` */
-  td_status status;                     /* of what is picked */
+  td_status status;                     /* of what is gathered */
   float *sums; /* of a chain: operand 0 and output 0 of the tile, and elements from row to row; else NULL */
   int64_t sums_pitch;
   bool front;                                               /* of a chain: operand 0 is read where it lies */
@@ -62,8 +62,8 @@ static inline bool transposes(const kern_fused_space *s, uint32_t k) {
 /* Is there a way to read elements of the type, and to write them? */
 bool kern_fused_reads(td_dtype dtype);
 bool kern_fused_writes(td_dtype dtype);
-/* Where operand `k` is read along its picked axis, as told at element `at` of its teller: an element offset. What is
- * outside of the axis is an error of the call, and element 0. */
+/* Where operand `k` is read along its gathered axis, by the index at element `at` of its operand of indices: an
+ * element offset. An index outside of the axis is an error of the call, and gives element 0. */
 int64_t kern_fused_told(kern_fused_job *j, uint32_t k, int64_t at);
 /* A tile of operand `k`, whose first row begins at element offsets[k]: elements [from, from + n) of each of its rows,
  * into j->in[k]. */

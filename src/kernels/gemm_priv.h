@@ -46,7 +46,7 @@ struct gemm_narrow {
   const uint8_t *lines; /* of the first panel; one has V_LANES words, which hold `line_rows` rows of k */
   int64_t line_rows;
   int64_t panel_bytes; /* from panel to panel */
-  /* [panel][k][V_LANES], panels `pitch` floats apart; may write rows up to the next multiple of `step` */
+  /* [panel][k][V_LANES], `pitch` floats from panel to panel; may write rows up to the next multiple of `step` */
   void (*widen)(const gemm_narrow *w, const gemm_part *part, float *to, int64_t pitch);
   /* sums[panels * V_LANES] += the row x times the part; x has elements up to the next multiple of `step` */
   void (*multiply)(const gemm_narrow *w, const gemm_part *part, const float *x, float *sums);
@@ -56,13 +56,13 @@ struct gemm_narrow {
 /* C[m, n] = A[m, k] B[k, n] and an epilogue. */
 typedef struct gemm_product {
   int64_t m, n, k;
-  const float *a;         /* rows of k, a_pitch apart */
+  const float *a;         /* rows of k; pitch a_pitch */
   int64_t a_pitch, a_row; /* that `a` begins with */
   gemm_front *front;      /* NULL: `a` has all rows */
   gemm_packed *packed;    /* NULL: no row is */
   const float *b;         /* panels: pack.h */
   gemm_narrow *narrow;    /* NULL; or instead of b */
-  float *c;               /* rows of n, c_pitch apart */
+  float *c;               /* rows of n; pitch c_pitch */
   int64_t c_pitch;
   const kern_epilogue *e;
 } gemm_product;

@@ -2,8 +2,9 @@
  * columns] and an epilogue, with the sums in registers.
  *
  * A is a table of row pointers, so that a row can lie anywhere: rows of a matrix, pixels under a tap of a window, a row
- * of zeros. A product over several taps is one call: the table has pointers for each of `taps`, a_pitch apart, each to
- * `k` floats. B lies in panels of V_LANES columns (pack.h): panel p starts at b + p * b_panel and has taps * k rows.
+ * of zeros. A product over several taps is one call: for each of `taps` the table has pointers to `k` floats, the
+ * next tap's a_pitch behind. B lies in panels of V_LANES columns (pack.h): panel p starts at b + p * b_panel and has
+ * taps * k rows.
  *
  *     const float *a[GEMM_MAX_ROWS] = {...};
  *     gemm_tile t = {.a = a, .taps = 1, .k = k, .b = b, .b_panel = k * V_LANES, .c = c, .c_pitch = n, .columns = n};

@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum { BLOCK = 16, GROUP = 2 * BLOCK /* channels of a task */, PART = 1 << 12 /* positions of a task, at most */ };
-enum { LEAST_CHANNELS = 6 /* that are worth a copy */, FAR = 1000000000 };
+enum { LEAST_CHANNELS = 6 /* below which a copy costs more than it saves */, FAR = 1000000000 };
 
 /* ---- taps ---- */
 
@@ -153,7 +153,7 @@ static int64_t multiply_out(tap *to, int64_t count, const kern_grid_taps *own, i
   return count * own->count;
 }
 
-/* The taps of a position whose coordinates are elements `coordinates`, `between` apart, of the grid; how many. */
+/* The taps of a position whose coordinates are elements `coordinates`, with stride `between`, of the grid; how many. */
 static int64_t find_position(const job *j, int64_t coordinates, int64_t between, tap *to) {
   int64_t made = 1;
   to[0] = (tap){0, 1};

@@ -18,7 +18,7 @@ bool kern_winograd_packed_size(int64_t tile, int64_t groups, int64_t out, int64_
 /* Channels in, of all planes of the kernel. */
 static int64_t inputs_of(const base_tensor *w) { return w->dims[1] * (w->rank > 4 ? w->dims[2] : 1); }
 
-/* The 3x3 kernels of up to LANES channels below `end`, `step` apart, times their `scale` (NULL: 1); of the missing
+/* The 3x3 kernels of up to LANES channels below `end`, every `step`-th, times their `scale` (NULL: 1); of the missing
  * ones, zeros. */
 static void gather(const base_tensor *w, const base_f32 *scale, int64_t first, int64_t end, int64_t step, int64_t in,
                    weights_lanes kernel[9]) {
@@ -139,7 +139,7 @@ static const double sum_cost = 6;                              /* of writing a s
 static const double element_cost = 10;                         /* of an element of a transform, on either side */
 static const double byte_cost = 4.5;    /* of weights from memory, which the sums hide if they take longer */
 static const double step_cost = 200000; /* of what is between the tasks */
-static const double gain = 0.85;        /* what the smaller time must be of the other one to be worth its rounding */
+static const double gain = 0.85;        /* largest share of the other time for which its rounding is accepted */
 
 /* The tiles of a plane. */
 static double tiles_of(const kern_winograd_layer *l, int64_t tile) {
@@ -167,7 +167,7 @@ static double direct_cost(const kern_winograd_layer *l, double out, double share
   return fmax(pixels * live * weights / share, weights * sizeof(float) * byte_cost);
 }
 
-/* What tile 2 or 4 saves of td::conv's time; 0: too little to be worth its rounding. */
+/* What tile 2 or 4 saves of td::conv's time; 0: too little for its rounding. */
 static double saving(const kern_winograd_layer *l, int64_t panel, int64_t tile) {
   if (l->planes < 1 || l->height < 1 || l->width < 1 || l->channels_in < 1 || l->channels < 1 || l->depth < 1 ||
       l->depth > KERN_WINOGRAD_DEPTH || l->groups < 1 || panel < 1)

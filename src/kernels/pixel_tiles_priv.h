@@ -1,8 +1,8 @@
-/* pixel_tiles_priv.h -- products of many pixels with a few panels of weights, where rows are one pitch apart.
+/* pixel_tiles_priv.h -- products of many pixels with a few panels of weights, whose rows have one pitch.
  *
  *     to[pixel, column] = clamp(bias[column] + sum over k of x[pixel, k] w[k, column])
  *
- * Unlike those of gemm_tile_priv.h these tiles know their rows to be one pitch apart and their panels to be whole, few
+ * Unlike those of gemm_tile_priv.h these tiles know their rows to have one pitch and their panels to be whole, few
  * of them differ, and one call makes all tiles of a run of pixels: for small depths, where what a tile costs besides
  * its sums counts. A pixel's elements lie side by side, or (`taps`) anywhere, at the same places for every pixel: in
  * the planes under a window, say.

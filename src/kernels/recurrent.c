@@ -38,7 +38,7 @@ void kern_recurrent_pack(float *to, const kern_recurrent *r, const base_tensor *
           }
 }
 
-void kern_recurrent_pack_bias(float *to, const kern_recurrent *r, bool apart, const base_tensor *bias) {
+void kern_recurrent_pack_bias(float *to, const kern_recurrent *r, bool separate, const base_tensor *bias) {
   int64_t padded = (r->hidden + r->panel - 1) / r->panel * r->panel, all = r->gates * r->hidden;
   size_t count = (size_t)(r->directions * padded * KERN_RECURRENT_BIASES);
   for (size_t i = 0; i < count; i++) to[i] = 0;
@@ -48,7 +48,7 @@ void kern_recurrent_pack_bias(float *to, const kern_recurrent *r, bool apart, co
       float *panel = to + (d * padded + unit / r->panel * r->panel) * KERN_RECURRENT_BIASES + unit % r->panel;
       float input = element(bias, at + row * bias->strides[1]),
             state = element(bias, at + (all + row) * bias->strides[1]);
-      bool own = apart && gate == r->gates - 1;
+      bool own = separate && gate == r->gates - 1;
       panel[gate * r->panel] = own ? input : input + state;
       if (own) panel[(gate + 1) * r->panel] = state;
     }

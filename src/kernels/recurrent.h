@@ -24,7 +24,7 @@ bool kern_recurrent_count(const kern_recurrent *r, int64_t k, size_t *count);
 bool kern_recurrent_bias_count(const kern_recurrent *r, size_t *count);
 /* `w`: f32 [directions, gates * hidden, k] of any strides. */
 void kern_recurrent_pack(float *to, const kern_recurrent *r, const base_tensor *w);
-/* `bias`: f32 [directions, 2 * gates * hidden] of any strides, the input's then the state's. `apart`: keep the state's
- * bias of the last gate apart, as the fourth vector. */
-void kern_recurrent_pack_bias(float *to, const kern_recurrent *r, bool apart, const base_tensor *bias);
+/* `bias`: f32 [directions, 2 * gates * hidden] of any strides, the input's then the state's. `separate`: keep the
+ * state's bias of the last gate as a fourth vector instead of adding it. */
+void kern_recurrent_pack_bias(float *to, const kern_recurrent *r, bool separate, const base_tensor *bias);
 #endif

@@ -52,7 +52,7 @@ typedef struct recurrent_block {
   float *state, *next;      /* [RECURRENT_ROWS, padded] */
   float *memory;            /* the same: c of an LSTM, z of a GRU */
   float *kept;              /* the same: the reset state of a GRU */
-  float *turned;            /* [input, V_LANES]: x of as many steps */
+  float *turned;            /* transposed x, [input, V_LANES]: of as many steps */
 } recurrent_block;
 
 V_INLINE int64_t recurrent_length(const recurrent_block *k, int64_t sequence) {
@@ -88,8 +88,8 @@ typedef struct recurrent_cell {
    * to k->next. */
   recurrent_panels *step[4][RECURRENT_PHASES];
   /* Weaving, with chunks of short or long: the sums of the first chunk, of `other` steps; then each step in turn, with
-   * pieces of the next chunk's sums beside it. The inputs are turned before the chunk that they are of begins to be
-   * summed. NULL: not at this level. */
+   * pieces of the next chunk's sums beside it. The inputs of a chunk are transposed before its sums
+   * begin. NULL: not at this level. */
   void (*turn)(const recurrent_block *k, int64_t step);
   recurrent_panels *begin;
   recurrent_panels *woven[RECURRENT_CHUNKS][RECURRENT_PHASES];

@@ -42,9 +42,9 @@ static bool covers(const job *j, int64_t i, const box *b) {
   return height > 0 && width > 0 && j->area[i] > 0 && shared / (b->area + j->area[i] - shared) > j->overlap;
 }
 
-/* Do all of a block lie apart from the box? No comparison is true of what is no number, nor is any box its neighbour.
+/* Are all of a block disjoint from the box? No comparison is true of what is no number, nor is any box its neighbour.
  */
-static bool lies_apart(const float *low0, const float *low1, const float *high0, const float *high1, const box *b) {
+static bool is_disjoint(const float *low0, const float *low1, const float *high0, const float *high1, const box *b) {
   const float top = b->end[0], left = b->end[1], bottom = b->end[2], right = b->end[3];
   int32_t near = 0;
   for (int i = 0; i < BLOCK; i++) near |= (low0[i] < bottom) & (high0[i] > top) & (low1[i] < right) & (high1[i] > left);
@@ -54,7 +54,7 @@ static bool lies_apart(const float *low0, const float *low1, const float *high0,
 /* Few boxes lie near each other: most blocks are passed by. */
 static bool is_covered(const job *j, const box *b, int64_t selected) {
   for (int64_t first = 0; first < selected; first += BLOCK) {
-    if (lies_apart(j->side[0] + first, j->side[1] + first, j->side[2] + first, j->side[3] + first, b)) continue;
+    if (is_disjoint(j->side[0] + first, j->side[1] + first, j->side[2] + first, j->side[3] + first, b)) continue;
     for (int64_t i = first; i < base_min_i64(selected, first + BLOCK); i++)
       if (covers(j, i, b)) return true;
   }

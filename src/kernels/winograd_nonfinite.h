@@ -9,12 +9,12 @@
 typedef struct kern_winograd_outputs {
   const kern_conv *conv; /* `panel` is that of the weights */
   int64_t tile;          /* 2 or 4 */
-  const base_f32 *x;     /* of the sample: its pixels lie x_pitch apart */
+  const base_f32 *x;     /* of the sample, x_pitch from pixel to pixel */
   int64_t x_pitch;
   const base_f32 *weights;               /* packed as pack_winograd.h says */
   int64_t plane, row, column;            /* of the first output */
   int64_t channel, channels;             /* those to be made */
-  int64_t rows, columns;                 /* that exist, a dilation apart */
+  int64_t rows, columns;                 /* that exist, a dilation from one to the next */
   base_f32 *y;                           /* the first output's first channel */
   int64_t row_distance, column_distance; /* in elements, from output to output of the tile */
 } kern_winograd_outputs;

@@ -21,8 +21,8 @@ typedef struct loop_build {
 void loop_start(loop_build *b, uint8_t rank, uint8_t row_axes);
 /* Operand `index`; `row`: it does not change along a row. */
 uint16_t loop_load(loop_build *b, uint32_t index, base_type type, bool row);
-/* Operand `index`, read along its axis `axis` where operand `teller` says, whose last axis has `behind` axes of the
- * space behind it; what is picked has `axes` axes. See base_program_pick. */
+/* Operand `index`, gathered along its axis `axis` by the indices in operand `teller`, whose last axis has `behind` axes
+ * of the space behind it; what is gathered has `axes` axes. See base_program_pick. */
 uint16_t loop_pick(loop_build *b, uint32_t index, uint32_t teller, base_type type, uint32_t axes, uint32_t axis,
                    uint32_t behind);
 /* In the type of what a function takes it with. */

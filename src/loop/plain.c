@@ -229,7 +229,7 @@ typedef struct plain {
   td_status status;
 } plain;
 
-/* Where operand `k` stands at element `at` of row `row`, but for what is picked. */
+/* Where operand `k` stands at element `at` of row `row`, but for gathered ones along their axis. */
 static int64_t place_of(const plain *m, uint32_t k, int64_t row, int64_t at) {
   const base_tensor *t = base_in(m->call, k);
   int64_t offset = 0;
@@ -244,7 +244,7 @@ static int64_t place_of(const plain *m, uint32_t k, int64_t row, int64_t at) {
   return offset;
 }
 
-/* Operand `k` at element `at` of row `row`. What is picked from outside of its axis is 0, and the call fails. */
+/* Operand `k` at element `at` of row `row`. An index outside of a gathered axis gives 0, and the call fails. */
 static number load(plain *m, uint32_t k, int64_t row, int64_t at) {
   const base_tensor *t = base_in(m->call, k);
   int64_t offset = place_of(m, k, row, at);

@@ -95,7 +95,7 @@ static bool add_results(search *f, const plan_step *s) {
   return true;
 }
 
-/* Takes the step into the batch at hand. False: it does not belong there, and the marks are worth nothing now. */
+/* Takes the step into the batch at hand. False: it does not belong there, and the marks are void now. */
 static bool add_step(search *f, const plan_step *s) {
   const uint8_t held = held_operands(f->plan, s);
   return held && f->plan->operands.at[s->out] != PLAN_NONE && add_operands(f, s, held) && add_results(f, s);

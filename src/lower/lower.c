@@ -78,7 +78,7 @@ static plan_place place_for(const lowering *l, const ir_type *type) {
   return lower_is_planned(l, type) ? PLAN_ARENA : PLAN_TAIL;
 }
 
-/* Bytes from which on a copy is worth more than finding sizes at each run. */
+/* Bytes from which on a copy costs more than finding sizes at each run. */
 static bool is_large(const ir_type *type) {
   enum { LARGE = 1 << 14 };
   int64_t count;
@@ -341,8 +341,8 @@ static bool misaligned(const lowering *l, uint32_t slot) {
   return (uintptr_t)plan_constant(l->plan, root) % each != 0;
 }
 
-/* Is operand `i` a table of which a loop picks rows? They are read at any place; a copy would be of the whole table. */
-static bool is_picked(const ir_node_def *node, uint32_t i) {
+/* Is operand `i` a table of which a loop gathers rows? They are read at any place; a copy would be of all of it. */
+static bool is_gathered(const ir_node_def *node, uint32_t i) {
   fuse_loop loop;
   base_program p;
   base_program_pick picks[BASE_PROGRAM_OPERANDS];
@@ -353,7 +353,7 @@ static bool is_picked(const ir_node_def *node, uint32_t i) {
 static bool suits(const lowering *l, const ir_node_def *node, uint32_t i, uint32_t slot, uint32_t flags) {
   const uint32_t takes[] = {0, KERN_PITCHED_IN | KERN_STRIDED_IN, KERN_STRIDED_IN};
   return (l->layout[slot] == LOWER_DENSE || flags & takes[l->layout[slot]]) &&
-         (!misaligned(l, slot) || is_picked(node, i));
+         (!misaligned(l, slot) || is_gathered(node, i));
 }
 
 /* Operands that a kernel does not take as they stand are copied: constants once and for all, others in front of its

@@ -347,14 +347,14 @@ static td_status pack_windows(passes_edit *e, const base_tensor *t, int64_t grou
   for (int32_t i = 2; i < t->rank; i++) window.kernel[3 - t->rank + i] = t->dims[i];
   *fits = kern_i8_window_layout(&window, row->lanes, depth, &l, &depthwise);
   if (!*fits || !depthwise) return *fits ? pack(e, w, &l, packed) : TD_OK;
-  weights turned = *w;
-  turned.k = l.k;
-  turned.values = base_new(e->scratch, int8_t, (size_t)(w->n * l.k));
-  if (!turned.values) return base_no_memory(e->err, "weights");
+  weights arranged = *w;
+  arranged.k = l.k;
+  arranged.values = base_new(e->scratch, int8_t, (size_t)(w->n * l.k));
+  if (!arranged.values) return base_no_memory(e->err, "weights");
   for (int64_t n = 0; n < w->n; n++)
     for (int64_t tap = 0; tap < w->k; tap++)
-      turned.values[n * l.k + kern_i8_depthwise_k(&window, depth, tap)] = w->values[n * w->k + tap];
-  return pack(e, &turned, &l, packed);
+      arranged.values[n * l.k + kern_i8_depthwise_k(&window, depth, tap)] = w->values[n * w->k + tap];
+  return pack(e, &arranged, &l, packed);
 }
 
 static td_status add_conv(passes_edit *e, ir_node id, const ir_node_def *node, const base_tensor *t, const product *p,

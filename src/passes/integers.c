@@ -25,7 +25,7 @@ typedef struct weights {
 
 static bool is_byte(td_dtype dtype) { return base_is_int(dtype) && base_dtype(dtype)->bits == 8; }
 
-/* *fits: W and its zero points are constants that can be taken apart. */
+/* *fits: W and its zero points are constants that can be split. */
 static td_status centre(passes_edit *e, const ir_node_def *node, weights *w, bool *fits) {
   const base_tensor *t = passes_constant(e, node, W);
   const bool shifted = node->in_count > W_ZERO && node->in[W_ZERO].id;

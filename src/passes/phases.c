@@ -45,8 +45,8 @@ static bool read_axes(phases *p, const base_tensor *w) {
   return p->spatial == 1 || p->stride[0] == p->stride[1];
 }
 
-/* Are there, for each pixel of x, at least a quarter less products of vectors; of images by as many as are worth it to
- * bring a pixel's elements to their places? */
+/* Are there, for each pixel of x, at least a quarter less products of vectors; of images by as many as pay for
+ * bringing a pixel's elements to their places? */
 static bool pays(const phases *p, const base_tensor *w, int64_t lanes) {
   const int64_t vectors = (p->channels + lanes - 1) / lanes, after = (p->all + lanes - 1) / lanes;
   double before = (double)vectors, each = (double)w->dims[0];

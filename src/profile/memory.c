@@ -1,4 +1,4 @@
-/* memory.c -- what of the arena is in use at each step, and who makes its peak. */
+/* memory.c -- how many bytes of the arena are in use at each step, and which values make its peak. */
 #include <stdlib.h>
 
 #include "profile/profile_priv.h"

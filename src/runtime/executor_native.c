@@ -30,7 +30,7 @@
 enum {
   LOOKS = 64,                /* at an order between two looks at the clock */
   YIELD_AFTER_NS = 50000,    /* others may need our CPU if nothing has happened for so long */
-  SLEEP_IN_RUN_NS = 2000000, /* a step of one thread that takes longer is worth a sleep */
+  SLEEP_IN_RUN_NS = 2000000, /* a step of one thread that takes longer pays for a sleep */
   WIDE = 8,                  /* workers that one thread tells and waits for */
 };
 

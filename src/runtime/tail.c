@@ -104,7 +104,7 @@ static td_status new_list(run_frame *f, const base_list *from, base_list *to) {
   return TD_OK;
 }
 
-/* Copies what of the value lies above the mark; the rest stays where it is, and is shared. */
+/* Copies the parts of the value that lie above the mark; the rest stays where it is, and is shared. */
 static td_status keep_above(run_frame *f, const base_value *from, size_t mark, base_value *to) {
   base_value copy = *from;
   if (!above(f, from, mark)) return *to = copy, TD_OK;

@@ -1,6 +1,6 @@
 /* tasks.c -- tasks: the blocks of FORK steps, which may run beside the steps behind them.
  *
- * A future is a value whose one item is the result of its task, and the first member of it. A task that is worth a
+ * A future is a value whose one item is the result of its task, and the first member of it. A task that pays for a
  * hand-over is prepared in a frame of its own and put in the queue of the pool's crew; else it runs where it stands.
  * Its result, or its error, is copied out of the frame when it ends, so that the frame serves the next one at once; it
  * stays until the next run.

@@ -162,15 +162,15 @@ static void save_quantised(void) {
   assert_int_equal(fclose(file), 0);
 }
 
-/* Output y of a comparison with --json: how far it is apart, and as what. */
+/* Output y of a comparison with --json: how large the difference is, and its verdict. */
 static double difference_of(const outcome *got, char verdict[32]) {
   json_t *root = json_loads(got->out, 0, NULL);
   const json_t *y = json_array_get(json_object_get(root, "outputs"), 0);
   assert_non_null(y);
-  const double apart = json_number_value(json_object_get(y, "max_abs"));
+  const double distance = json_number_value(json_object_get(y, "max_abs"));
   snprintf(verdict, 32, "%s", json_string_value(json_object_get(y, "verdict")));
   json_decref(root);
-  return apart;
+  return distance;
 }
 
 /* Single steps that flip move outputs by as much as 1 % of the largest: that is no error. One of 0.6 % is found at
@@ -190,10 +190,10 @@ static void flips_are_rounding(void **state) {
     char verdict[32];
     outcome got = run(f, base_arena_format(f->arena, "compare quantised.tdir --json --seed %d", seed));
     if (got.status != 0) fail_msg("seed %d: %s%s", seed, got.out, got.err);
-    const double apart = difference_of(&got, verdict);
+    const double distance = difference_of(&got, verdict);
     if (strcmp(verdict, "rounding") != 0) continue;
-    if (apart > largest) flipping = seed;
-    largest = fmax(largest, apart);
+    if (distance > largest) flipping = seed;
+    largest = fmax(largest, distance);
   }
   assert_int_equal(run(f, base_arena_format(f->arena, "bisect quantised.tdir --seed %d", flipping)).status, 0);
   outcome none = run(f, base_arena_format(f->arena, "minify quantised.tdir --seed %d --output none", flipping));

@@ -1,6 +1,6 @@
 /* ctest: slow */
 /* test_loop_groups.c -- how many loops a graph becomes, and how many of the operators that could be in one, or move
- * data, stand alone: of models, and of the forms that index arithmetic takes in them. A join that --why lists may be
+ * data, are unfused: of models, and of the forms that index arithmetic takes in them. A join that --why lists may be
  * made in place: see join.c. */
 #include "compile/compile.h"
 #include "fuse/fuse.h"
@@ -15,7 +15,7 @@ static uint32_t count_of(const char *text, const char *what) {
 }
 
 static void expect_counts(const char *name, const char *text, uint32_t loops, uint32_t alone) {
-  const uint32_t found = count_of(text, "# loop "), left = count_of(text, "# alone: ");
+  const uint32_t found = count_of(text, "# loop "), left = count_of(text, "# unfused: ");
   if (found == loops && left == alone) return;
   fprintf(stderr, "%s:\n%s\n", name, text);
   fail_msg("%s: %u loops and %u operators alone, not %u and %u", name, found, left, loops, alone);
@@ -241,7 +241,7 @@ static void told_to_stay_loops(void **state) {
   expect_loops(&(sample){"any loop", text, 1, 0}, "chain=*");
 }
 
-/* Loops, and operators that stand alone: each of them for a reason that --why gives. */
+/* Loops, and unfused operators: each of them for a reason that --why gives. */
 static void models_become_loops(void **state) {
   (void)state;
   static const sample models[] = {{"builtin:small_lstm", NULL, 0, 1},  {"builtin:mobilenet_v3_small", NULL, 0, 9},
@@ -256,7 +256,8 @@ static void models_become_loops(void **state) {
     assert_int_equal(td_model_print(model, "why", "text", &text, &err), TD_OK);
     if (strstr(models[i].name, "mobilenet"))
       assert_non_null(strstr(text, "aten::mul, its result is small enough to stay in cache"));
-    for (const char *at = text; (at = strstr(at, "# alone: ")); at++) assert_non_null(strstr(at, ", ")); /* a reason */
+    for (const char *at = text; (at = strstr(at, "# unfused: ")); at++)
+      assert_non_null(strstr(at, ", ")); /* a reason */
     expect_counts(models[i].name, text, models[i].loops, models[i].alone);
     td_text_free(model, text);
     td_model_free(model);

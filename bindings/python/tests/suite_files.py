@@ -44,7 +44,7 @@ class Call(torch.nn.Module):
         for i, t in zip(self.at, given):
             flat[i] = t
         value, args, named = torch.utils._pytree.tree_unflatten(flat, self.spec)
-        if self.form == "inplace":  # into what a larger tensor shows turned
+        if self.form == "inplace":  # into a transposed view of a larger tensor
             whole = torch.stack([value + 0, value + 0]).transpose(0, -1)
             shown = whole.select(-1, 1).movedim(0, -1) if value.dim() else whole[1]
             self.op(shown, *args, **named)

@@ -304,7 +304,7 @@ class Profiling(unittest.TestCase):
         self.assertLess(min(timeit.repeat(listener, number=20000, repeat=9)) / 20000, 0.5e-6)
 
     def test_calls_cost_no_more_while_nobody_listens(self):
-        """A call against one that does not ask whether somebody listens, also after somebody has; in turns, least times."""
+        """A call against one that does not ask whether somebody listens, also after somebody has; interleaved, least times."""
         from treadle._convert import Kinds
         for net, x, limit in ((torch.nn.Linear(8, 4), torch.randn(1, 8), lambda bare: bare + 0.5e-6),
                               (torch.nn.Linear(512, 512), torch.randn(64, 512), lambda bare: bare * 1.01)):

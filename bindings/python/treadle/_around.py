@@ -168,7 +168,7 @@ def _views(values, arguments):
 
 def placed_graph(module):
     """(the same graph, its results with their dimensions in the order of memory; (result, how they are put back) of those
-    that this changes; views of other results as _views has them); None: all results stand alone and in order."""
+    that this changes; views of other results as _views has them); None: no result shares memory, and all are in order."""
     output = next(n for n in module.graph.nodes if n.op == "output")
     values = [n.meta.get("val") if isinstance(n, torch.fx.Node) else None for n in output.args[0]]
     views = _views(values, [n.meta["val"] for n in module.graph.nodes if n.op == "placeholder" and _is_known(n.meta.get("val"))])

@@ -237,7 +237,7 @@ class _Graph:
         return [] if value is None else [self.define(node.name, value)]
 
     def several(self, node, values):
-        """A tuple is told apart from a list by the schema: each of a tuple is an output, a list is one."""
+        """The schema distinguishes a tuple from a list: each of a tuple is an output, a list is one."""
         users = {}
         for user in node.users:
             if user.target is operator.getitem:

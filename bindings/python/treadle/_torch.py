@@ -112,7 +112,7 @@ class ScriptedModel(Model):
 
 
 def _written_out(program, why):
-    """The program with the operators that `why` names as PyTorch takes them apart; None: it does not."""
+    """The program with the operators that `why` names decomposed by PyTorch; None: it does not."""
     every = torch.export.default_decompositions()
     used = {n.target for n in program.graph.nodes if isinstance(n.target, torch._ops.OpOverload) and n.target._schema.name in why}
     table = {op: every[op] for op in used if op in every}
@@ -219,7 +219,7 @@ def fallbacks():
 
 
 def _taken_apart(module, why):
-    """The graph with the operators that `why` names as PyTorch itself takes them apart; None: it does not."""
+    """The graph with the operators that `why` names decomposed by PyTorch itself; None: it does not."""
     from torch._decomp import core_aten_decompositions, decomposition_table
     used = {n.target for n in module.graph.nodes if isinstance(n.target, torch._ops.OpOverload) and n.target._schema.name in why}
     bodies = _written_in_python(used)
@@ -498,7 +498,7 @@ def _checked(options, what):
 
 
 def _compile(module, example_inputs, options, graphs):
-    """What AOTAutograd makes of Dynamo's graph; `graphs` is told of each that Treadle runs."""
+    """What AOTAutograd makes of Dynamo's graph; `graphs` is called for each that Treadle runs."""
     if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
         raise BadArgument(f"torch.compile on Treadle needs PyTorch 2.10 or later; this is {torch.__version__}")
     from torch._dynamo.backends.common import aot_autograd

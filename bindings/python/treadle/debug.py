@@ -23,7 +23,7 @@ from ._model import Model, load
 __all__ = ["Bisection", "Comparison", "Difference", "Minified", "bisect", "compare", "minify"]
 
 Difference = collections.namedtuple("Difference", "name verdict fails max_abs max_rel ulp cosine elements failed")
-Difference.__doc__ = """How far two values are apart. `verdict`: "same", "rounding", "differs", "not finite", "other type"; `failed`:
+Difference.__doc__ = """The difference of two values. `verdict`: "same", "rounding", "differs", "not finite", "other type"; `failed`:
 elements outside the tolerance."""
 Bisection = collections.namedtuple("Bisection", "passes kernels trials")
 Bisection.__doc__ = """The pass (none or one) and the kernels that are wrong, and how many runs it took."""

@@ -87,7 +87,7 @@ static void lower_loop(onnx_node *n) {
     if (onnx_wants(n, i)) onnx_out(n, i, i < carried ? l.outs[i] : ir_build_stacked(&n->b, &l, i - carried, 0));
 }
 
-/* ---- Scan: the scanned tensors are taken apart into lists before the loop ---- */
+/* ---- Scan: the scanned tensors are split into lists before the loop ---- */
 
 typedef struct scan {
   const onnx_bound *body;

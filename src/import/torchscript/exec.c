@@ -32,7 +32,7 @@ static void assign_unpacked(ts_frame *f, const ts_stmt *s) {
     return;
   }
   if (count != s->target_count && !open) {
-    ts_fail(f, s->place, TD_UNSUPPORTED, "a %s of %u parts is taken apart into %u", aten_kind_name(&v), count,
+    ts_fail(f, s->place, TD_UNSUPPORTED, "a %s of %u parts is unpacked into %u", aten_kind_name(&v), count,
             s->target_count);
     return;
   }

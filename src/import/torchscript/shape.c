@@ -337,7 +337,7 @@ static ts_shape *widen_items(ts_import *im, ts_shape *s, const aten_value *v, bo
     return m;
   }
   if (v->kind == ATEN_LIST && s->sample.kind == ATEN_LIST) return graph_list(im, &s->sample, v, why);
-  *why = "its parts change from turn to turn";
+  *why = "its parts change from one iteration to the next";
   return NULL;
 }
 

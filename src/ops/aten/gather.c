@@ -1,5 +1,5 @@
-/* gather.c -- elements picked by index. Indices are integers of any type; negative ones count from the end; one that is
- * outside is an error of the run.
+/* gather.c -- elements gathered by index. Indices are integers of any type; negative ones count from the end; one that
+ * is outside is an error of the run.
  *
  *     aten::index_select  y[.., k, ..] = x[.., index[k], ..] (ONNX Gather 1)
  *     aten::gather        y[i] = x[i, at dim: index[i]] (ONNX GatherElements 11)
@@ -46,7 +46,7 @@ static int32_t axis_of(const base_call *call, uint32_t attr, int32_t rank) {
 
 /* ---- index_select ---- */
 
-/* Sizes picked out of a vector of sizes. */
+/* Sizes gathered from a vector of sizes. */
 static td_status select_contents(ir_infer *ctx) {
   const base_dim *from, *at;
   uint32_t n, count;
@@ -76,7 +76,7 @@ static td_status infer_index_select(ir_infer *ctx) {
   return select_contents(ctx);
 }
 
-/* The same without a dense copy of an operand that may be far larger than what is picked: a move per index. */
+/* The same without a dense copy of an operand that may be far larger than the result: a move per index. */
 static void select_strided(const base_call *call, int32_t axis, const base_i64 *at, int64_t count) {
   const base_tensor *x = base_in(call, 0);
   int64_t dims[BASE_MAX_RANK];
@@ -113,7 +113,7 @@ static const kern_row *index_select_kernel(const ir_kernel_query *query) {
   return kern_select(KERN_INDEX_SELECT, x->dtype, query->isa);
 }
 
-/* The index's axes stand in the place of the picked one. */
+/* The index's axes stand in the place of the gathered one. */
 static bool lower_index_select(const ir_kernel_query *query, loop_build *b) {
   const ir_type *x = &query->in[0]->type, *at = &query->in[1]->type;
   const int64_t dim = base_attr_int(query->attrs, KERN_GATHER_DIM), axis = dim < 0 ? dim + x->rank : dim;

@@ -203,7 +203,7 @@ static td_status stft_reference(const base_call *call) {
   TRY(ops_read_ints(call, 1, 1, &step, &count));
   if (base_in(call, 3)) TRY(ops_read_ints(call, 3, 1, &n, &count));
   if (n < 1 || step < 1 || (parts != 1 && parts != 2))
-    return ops_fail(call, "frames of %lld elements, %lld apart", (long long)n, (long long)step);
+    return ops_fail(call, "frames of %lld elements, a hop of %lld", (long long)n, (long long)step);
   if (w && base_tensor_numel(w) != n)
     return ops_fail(call, "the window has %lld elements, a frame %lld", (long long)base_tensor_numel(w), (long long)n);
   const base_f64 *from = ops_dense_f64(call, 0), *window = ops_dense_f64(call, 2);

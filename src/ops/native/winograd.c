@@ -5,7 +5,7 @@
  *
  * The reference is the definition: in double, Y = At [sum over channels of U * (Bt d B)] A for each tile of the image,
  * where d is the tile's input, 0 outside the image, and * is element by element (Lavin and Gray 2015);
- * what of d is not finite is added as kernels/winograd_nonfinite.h says. */
+ * elements of d that are not finite are added as kernels/winograd_nonfinite.h says. */
 #include "kernels/kernels.h"
 #include "kernels/pack_winograd.h"
 #include "kernels/winograd_nonfinite.h"

@@ -1,6 +1,6 @@
-/* apart.h -- work in a process of its own, whose end, however bad, is a result. */
-#ifndef CLI_APART_H
-#define CLI_APART_H
+/* isolate.h -- work in a process of its own, whose end, however bad, is a result. */
+#ifndef CLI_ISOLATE_H
+#define CLI_ISOLATE_H
 #include "cli.h"
 
 typedef struct cli_end {
@@ -15,6 +15,6 @@ typedef struct cli_end {
  * CPUs, or in a row in which nobody does, so that a busy machine ends nothing early. The child ends with exit(), so
  * that a leak checker still speaks up. TD_NO_RESOURCE: there is no process to be had. Threads of the caller are not in
  * the child: no pool may be in use. */
-td_status cli_run_apart(void (*work)(void *user, void *result), void *user, void *result, size_t size, unsigned limit_s,
-                        cli_end *end, td_error *err);
+td_status cli_run_isolated(void (*work)(void *user, void *result), void *user, void *result, size_t size,
+                           unsigned limit_s, cli_end *end, td_error *err);
 #endif

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "../../apps/cli/apart.h"
+#include "../../apps/cli/isolate.h"
 
 static int64_t own_ns(void) {
   struct timespec t = {0};
@@ -51,7 +51,7 @@ static cli_end end_of(void (*work)(void *user, void *result), unsigned limit_s) 
   int count = 0;
   cli_end end;
   td_error err;
-  assert_int_equal(cli_run_apart(work, NULL, &count, sizeof count, limit_s, &end, &err), TD_OK);
+  assert_int_equal(cli_run_isolated(work, NULL, &count, sizeof count, limit_s, &end, &err), TD_OK);
   assert_true(work == wait_forever || work == exit_badly || count > 0); /* it comes back, however the child ended */
   return end;
 }

@@ -17,6 +17,17 @@ static double elements_of(const ir_type *type) {
   return bits > 0 ? bytes_of(type) / (bits / 8) : 0;
 }
 
+enum { OPERANDS = 32 }; /* more than any operator with `flops` has optional ones */
+
+/* `flops` may look at each optional operand: those that the node does not have are NULL. */
+static double flops_of(const ir_op *op, const base_attrs *attrs, const ir_info *const *in, uint32_t in_count,
+                       const ir_info *out) {
+  const ir_info *all[OPERANDS] = {0};
+  if (in_count >= OPERANDS) return op->flops(in, out, attrs);
+  for (uint32_t i = 0; i < in_count; i++) all[i] = in[i];
+  return op->flops(all, out, attrs);
+}
+
 bool ir_cost(const ir_op *op, const base_attrs *attrs, const ir_info *const *in, uint32_t in_count, const ir_info *out,
              uint32_t out_count, ir_work *work) {
   double bytes = 0;
@@ -31,7 +42,7 @@ bool ir_cost(const ir_op *op, const base_attrs *attrs, const ir_info *const *in,
   }
   if (op->flags & (IR_OP_VIEW | IR_OP_VIEW_DENSE)) return true;
   work->bytes = bytes;
-  if (op->flops) work->flops = op->flops(in, out, attrs);
+  if (op->flops) work->flops = flops_of(op, attrs, in, in_count, out);
   else if (op->flags & IR_OP_ELEMENTWISE) work->flops = elements_of(&out[0].type);
   return true;
 }

@@ -125,8 +125,9 @@ struct ir_op {
    * `keeps_samples` says whether attributes and rank of operand 0 are such. */
   uint8_t by_sample;
   bool (*keeps_samples)(const base_attrs *attrs, int32_t rank);
-  double (*flops)(const ir_info *const *in, const ir_info *out, const base_attrs *attrs); /* NULL: one per output
-                                                                 element of an elementwise operator, else none */
+  /* in: operands that are absent, those at the end too, are NULL. NULL: one per output element of an elementwise
+   * operator, else none. */
+  double (*flops)(const ir_info *const *in, const ir_info *out, const base_attrs *attrs);
   float rtol, atol; /* of f32 results against another order of evaluation; 0: exact */
   const ir_alias *aliases;
   uint8_t alias_count;

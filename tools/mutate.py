@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""mutate.py [N] [SECONDS] [SEED] -- ./dev mutate: faults put into the sources, one at a time, and held against the
-release tests and the recorded models. What no test notices is printed with its file and line: it is equivalent, or
-wants a test.
+"""mutate.py [--near] [--room ROOM] [N] [SECONDS] [SEED] -- ./dev mutate: faults put into the sources, one at a time, and
+held against the release tests and the recorded models. What no test notices is printed with its file and line: it is
+equivalent, or wants a test.
 
 A room is chosen by how many places it has for a fault, then the place: a comparison, a sign, a truth value, a
 negation, a connective, a constant. One seed gives the same faults in the same tree. All is done in a copy,
-build-mutate/tree. The tests of the room come first, then the others; what fails must fail twice. What changes no byte
-of the library, or does not compile, is not counted."""
+build-mutate/tree. The test of the file comes first, then those of its room, then the others; the first that fails, and
+fails twice, ends it. What changes no byte of the library, or does not compile, is not counted. --near: the room's tests
+alone, about a minute a fault instead of eight; what they do not notice may be noticed by another room's. --room: faults
+in src/ROOM alone."""
 
+import argparse
 import collections
 import os
 import pathlib
@@ -74,15 +77,23 @@ def copy_tree():
         shutil.copy2(source, target)
 
 
-def noticed(room):
+TEST = "ctest --test-dir build --timeout 300 --repeat until-pass:2 -j2 --stop-on-failure"
+
+
+def build_and_run(tests):
+    return f"cmake --build build --target {' '.join(tests)} && {TEST} -R '^({'|'.join(tests)})(_[0-9]+)?$'"
+
+
+def noticed(path, room, near_alone):
     """What notices the fault that is in the tree; None: nothing does."""
-    near = [path.stem for path in sorted((TREE / "tests" / room).glob("test_*.c"))]
-    test = "ctest --test-dir build --timeout 300 --repeat until-pass:2 -j2 --stop-on-failure"
-    steps = [(f"tests of {room}", f"cmake --build build --target {' '.join(near)} && "
-              f"{test} -R '^({'|'.join(near)})(_[0-9]+)?$'")] if near else []
-    steps += [("another test", f"cmake --build build && {test}"),
-              ("ONNX's cases", "check_onnx build native && check_onnx build eager"),
-              ("recorded models", f"[ ! -d '{CORPUS}' ] || {{ corpus='{CORPUS}'; check_corpus build native; }}")]
+    near = [test.stem for test in sorted((TREE / "tests" / room).glob("test_*.c"))]
+    own = f"test_{path.stem}"
+    steps = [(own, build_and_run([own]))] if own in near else []
+    steps += [(f"tests of {room}", build_and_run(near))] if near else []
+    if not (near and near_alone):
+        steps += [("another test", f"cmake --build build && {TEST}"),
+                  ("ONNX's cases", "check_onnx build native && check_onnx build eager"),
+                  ("recorded models", f"[ ! -d '{CORPUS}' ] || {{ corpus='{CORPUS}'; check_corpus build native; }}")]
     for name, command in steps:
         fine, output = shell(command)
         if not fine:
@@ -91,19 +102,21 @@ def noticed(room):
     return None
 
 
-def main(count, seconds, seed):
-    end = time.time() + seconds
+def main(options):
+    end = time.time() + options.seconds
+    if not pathlib.Path("src", options.room).is_dir():
+        sys.exit(f"mutate: there is no src/{options.room}; name a folder of src, as docs/design.md lists them")
     copy_tree()
     fine, output = shell("configure release && cmake --build build")
     if not fine:
         sys.exit(output[-2000:] + "\nmutate: the tree does not build")
     before = library()
     rooms = collections.defaultdict(list)
-    for path in sorted((TREE / "src").rglob("*.c")):
+    for path in sorted((TREE / "src" / options.room).rglob("*.c")):
         rooms[path.relative_to(TREE / "src").parts[0]] += faults_of(path)
-    chance = random.Random(seed)
+    chance = random.Random(options.seed)
     found = survived = 0
-    while found + survived < count and time.time() < end:
+    while found + survived < options.count and time.time() < end:
         room = chance.choices(list(rooms), [len(all_of) for all_of in rooms.values()])[0]
         fault = chance.choice(rooms[room])
         text = fault.path.read_text()
@@ -115,7 +128,7 @@ def main(count, seconds, seed):
             if not fine or library() == before:
                 print(f"no fault  {where}", flush=True)
                 continue
-            by = noticed(room)
+            by = noticed(fault.path, room, options.near)
         finally:
             fault.path.write_text(text)
         found += by is not None
@@ -126,5 +139,9 @@ def main(count, seconds, seed):
 
 
 if __name__ == "__main__":
-    numbers = [int(word) for word in sys.argv[1:]] + [20, 3600, 1][len(sys.argv) - 1:]
-    sys.exit(main(*numbers[:3]))
+    parser = argparse.ArgumentParser(usage="./dev mutate [--near] [--room ROOM] [N] [SECONDS] [SEED]")
+    parser.add_argument("--near", action="store_true", help="run the tests of the fault's own room alone")
+    parser.add_argument("--room", default="", help="put faults into src/ROOM alone")
+    for name, default in (("count", 20), ("seconds", 3600), ("seed", 1)):
+        parser.add_argument(name, type=int, nargs="?", default=default)
+    sys.exit(main(parser.parse_args()))

@@ -93,7 +93,7 @@ typedef struct search {
   td_error *err;
 } search;
 
-/* How far the results are apart; of a node that is wrong on its own, how far it is from right. */
+/* The difference of the results; of a node that is wrong on its own, how far it is from right. */
 static td_difference judge_node(search *s, size_t i) {
   td_comparison *c = s->c;
   td_difference own, d = debug_difference(&s->got.values[i], &s->expected.values[i], &c->tolerance);

@@ -119,7 +119,7 @@ static bool load_outside(emitting *m, ir_value v, bool dropped, uint16_t *value)
   dropped = t->rank != ir_type_of(m->f->graph, v)->rank; /* of axes behind the row alone it is as it is */
   for (int32_t a = 0; a < t->rank; a++) row &= t->dims[a] == 1 || !fuse_in_row(m->g, a + m->g->rank - t->rank);
   while (index < m->to->in_count &&
-         (m->to->in[index].id != v.id || m->to->picked >> index & 1 || (m->to->dropped >> index & 1) != dropped))
+         (m->to->in[index].id != v.id || m->to->gathered >> index & 1 || (m->to->dropped >> index & 1) != dropped))
     index++;
   if (index == BASE_PROGRAM_OPERANDS) return false;
   m->to->in[index] = v;
@@ -170,7 +170,7 @@ static bool gather_operands(emitting *m, const ir_node_def *node, fit how) {
     const uint32_t index = m->to->in_count;
     if (index == BASE_PROGRAM_OPERANDS || member_of(m, node->in[k]) < FUSE_MEMBERS) return false;
     m->to->in[index] = node->in[k];
-    m->to->picked |= 1u << index;
+    m->to->gathered |= 1u << index;
     m->to->in_count++;
     b->in[k] = (uint16_t)index;
   }
@@ -248,7 +248,7 @@ static bool choose_lanes(const fuse_group *g, fuse_built *built) {
     reduces |= p->ops[i].kind == BASE_PROGRAM_REDUCE;
     logs |= p->ops[i].kind == BASE_PROGRAM_SCAN && p->ops[i].function == BASE_COMBINE_LOG_ADD;
   }
-  p->across = g->row_axes > 0 && !built->picked && (few || g->behind || logs);
+  p->across = g->row_axes > 0 && !built->gathered && (few || g->behind || logs);
   if (p->across) return few || (scans && !reduces);
   return !g->behind && !logs;
 }
@@ -287,7 +287,7 @@ double fuse_bytes(const fuse_state *f, const fuse_group *g, const fuse_built *bu
     const ir_type *t = ir_type_of(f->graph, v);
     double bytes = base_dtype(t->dtype)->bits / 8.0 * fuse_elements(t->rank, t->dims);
     /* Of a table as much as the space has of elements, at most. */
-    if (i < built->in_count && built->picked >> i & 1 && bytes > space) bytes = space;
+    if (i < built->in_count && built->gathered >> i & 1 && bytes > space) bytes = space;
     total += bytes;
   }
   return total;
@@ -429,7 +429,7 @@ static td_status emit_group(fuse_state *f, fuse_group *g, fuse_built *built) {
   TRY(add_row_axes(f, g, built, before));
   const base_arg args[] = {ARG_INTS("program", words, base_program_size(p)), ARG_INTS("from", sources, p->count)};
   const ir_new_node spec = {
-      .op = ir_opset_at(f->graph->ops, p->row_axes || built->picked ? OP_td_fused_rows : OP_td_fused),
+      .op = ir_opset_at(f->graph->ops, p->row_axes || built->gathered ? OP_td_fused_rows : OP_td_fused),
       .in = built->in,
       .in_count = built->in_count,
       .out_count = built->out_count,

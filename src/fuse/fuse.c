@@ -176,7 +176,7 @@ bool fuse_runs_few_rows(const fuse_state *f, const fuse_group *g, const fuse_bui
   if (!g->row_axes || next < 0 || length >= KERN_FUSED_SHORT || g->dims[next] >= KERN_FUSED_FEW || outside == 1)
     return false;
   for (uint32_t k = 0; k < built->in_count; k++)
-    if (!(built->picked >> k & 1) && repeats_outside(g, ir_type_of(f->graph, built->in[k]))) return true;
+    if (!(built->gathered >> k & 1) && repeats_outside(g, ir_type_of(f->graph, built->in[k]))) return true;
   return false;
 }
 

@@ -47,8 +47,8 @@ typedef struct fuse_built {
   loop_build build;
   ir_value in[BASE_PROGRAM_OPERANDS], out[BASE_PROGRAM_OUTS];
   uint32_t in_count, out_count;
-  uint32_t picked;  /* bit k: operand k is gathered, or holds the indices of one that is */
-  uint32_t dropped; /* bit k: operand k is without the row's axes, and is seen with 1 element along each */
+  uint32_t gathered; /* bit k: operand k is gathered, or holds the indices of one that is */
+  uint32_t dropped;  /* bit k: operand k is without the row's axes, and is seen with 1 element along each */
   uint8_t made_by[BASE_PROGRAM_OPS]; /* the member that each op came of */
   uint8_t exact[BASE_PROGRAM_OPS];   /* of the first `judged` ops: what short.c knows of their digits */
   uint32_t judged;

@@ -1,5 +1,5 @@
 /* join.c -- joins that cost nothing: values that stand side by side in the result of an aten::cat are made where the
- * result is. Each becomes a part of the slot of the whole: a view at an offset, rows as far apart as the whole's. A
+ * result is. Each becomes a part of the slot of the whole: a view at an offset, rows at the pitch of the whole. A
  * join of values that lie side by side already (dense blocks join what they joined before, and one more) is a part
  * itself.
  *
@@ -15,7 +15,7 @@ enum { JOIN_DIM }; /* the attribute of an operator that joins */
 
 typedef struct joining {
   lowering *l;
-  uint32_t *unsuited; /* per value: steps that would need a copy of it, were its rows apart */
+  uint32_t *unsuited; /* per value: steps that would need a copy of it, were its rows pitched */
 } joining;
 
 static bool placeable(const lowering *l, ir_value v) {
@@ -44,7 +44,7 @@ static bool parts_are_dense(const ir_type *type, int32_t axis) {
   return true;
 }
 
-/* ---- who minds rows that are apart ---- */
+/* ---- who needs dense rows ---- */
 
 static td_status count_unsuited(joining *j, const ir_node_def *node) {
   const kern_row *kernel = NULL;

@@ -8,7 +8,7 @@
  * Numbers that q, k or the scores are multiplied or divided by make up the scale, masks are added or chosen by where;
  * what is one number a row of scores goes into q. Further leading axes may stand there where all but two have one
  * element; what is done to scores may see them with more or fewer such axes.
- * Up to two masks stay apart, where their sum would be larger than either; constant ones are transposed
+ * Up to two masks stay separate, where their sum would be larger than either; constant ones are transposed
  * (attention_mask.c). What where() puts in the place of scores stands in their place here, too: a hidden score that is
  * no number stays hidden.
  * Tokens are the operands' own sources seen at strides: views that split axes or move those of one element are retold

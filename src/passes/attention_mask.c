@@ -1,6 +1,6 @@
 /* attention_mask.c -- constant masks of attention in the order in which its kernel takes them: a vector of queries for
  * each key. They are made once, with the model; what exporters write lies the other way, or with heads side by side
- * (a table of which rows were picked), and would be transposed for each block of queries of each head and sample. */
+ * (a table of which rows were gathered), and would be transposed for each block of queries of each head and sample. */
 #include "passes/passes_priv.h"
 
 enum { MOST_BYTES = 32 << 20, RANK = 4 };

@@ -54,7 +54,7 @@ static double element(const base_tensor *t, int64_t i, double absent) {
 typedef struct folding {
   ir_graph *graph;
   base_arena *scratch;
-  char *room; /* for folded weights, apart from all else: its pages are not touched where the elements come later */
+  char *room; /* for folded weights, separate from all else: its pages are not touched where the elements come later */
   size_t left;
   td_error *err;
 } folding;

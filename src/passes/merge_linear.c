@@ -6,7 +6,7 @@
  * One product of three times the width has fewer steps and longer rows of tasks, and attention reads its parts at
  * strides. The weights are packed on the way (kernels/pack.h), straight from where they lie: panels of one product
  * stand behind those of the other. What scales and shifts a part alone goes into its weights and bias. Of 16 bits
- * weights stay apart: prepack makes them so from f32.
+ * weights stay separate: prepack makes them so from f32.
  *
  * Requires: a verified graph; parts used by this attention alone, through views of any strides; features in whole
  * panels; before prepack. Keeps: types. Breaks: bit equality where a scale is folded. */

@@ -75,13 +75,13 @@ static td_status pack(passes_edit *e, const kern_recurrent *layout, const base_t
   return TD_OK;
 }
 
-static td_status pack_bias(passes_edit *e, const kern_recurrent *layout, bool apart, const base_tensor *bias,
+static td_status pack_bias(passes_edit *e, const kern_recurrent *layout, bool separate, const base_tensor *bias,
                            ir_value *value) {
   size_t count;
   float *data;
   if (!kern_recurrent_bias_count(layout, &count)) return base_no_memory(e->err, "packed weights");
   TRY(add_packed(e, count, &data, value));
-  kern_recurrent_pack_bias(data, layout, apart, bias);
+  kern_recurrent_pack_bias(data, layout, separate, bias);
   return TD_OK;
 }
 

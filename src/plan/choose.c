@@ -70,7 +70,7 @@ bool plan_choose_parts(base_arena *arena, const base_speed *speed, const plan_lo
 /* ---- shares ---- */
 
 enum { LARGE_SHARE = 8 /* samples; of more, more shares make up for a thread that is held up */, MOST_ROUNDS = 8 };
-static const double least_bytes = 512 * 1024; /* of a thread that pays for starting and ending apart */
+static const double least_bytes = 512 * 1024; /* of a thread, which pay for its own start and end */
 static const double uneven = 1.1;             /* so much longer than even shares may the longest thread take */
 
 /* Samples of the thread with the most work, over those of even work. */

@@ -243,7 +243,7 @@ typedef struct plan_exe {
   BASE_VEC(plan_slot) slots;
   BASE_VEC(plan_step) steps;
   BASE_VEC(plan_block) blocks;
-  BASE_VEC(plan_batch) batches; /* in the order of their steps, apart from each other */
+  BASE_VEC(plan_batch) batches; /* in the order of their steps, disjoint */
   BASE_VEC(uint32_t) operands;
   BASE_VEC(plan_function) functions;
   BASE_VEC(uint64_t) segments; /* bytes of each */

@@ -1,7 +1,7 @@
 /* counters_parts.c -- counters by thread and by class of work. Every thread opens its own group when its first part of
  * a step begins, reads it where parts begin and end, and adds the difference to what it has of the step's class:
  * threads share nothing. A read is a system call: user mode alone is counted, but steps of few microseconds are
- * disturbed by it. So these counts are of runs of their own, apart from those of the whole. */
+ * disturbed by it. So these counts are of runs of their own, separate from those of the whole. */
 #include <stdio.h>
 #include <string.h>
 

@@ -104,9 +104,9 @@ static base_str cut_path(base_str path, uint32_t depth) {
 typedef struct grouping {
   const char *name;
   base_str (*key)(const td_step *step, base_str origin);
-  bool apart; /* steps of one name stay rows of their own */
-  bool dealt; /* the time of a step is dealt out evenly among its origins */
-  bool path;  /* names are paths, which view.depth can cut */
+  bool separate; /* steps of one name stay rows of their own */
+  bool dealt;    /* the time of a step is dealt out evenly among its origins */
+  bool path;     /* names are paths, which view.depth can cut */
 } grouping;
 static const grouping groupings[] = {
     {"node", node_of, true, false, false},      {"op", op_of, false, false, false},
@@ -179,9 +179,9 @@ static void add_step(const prof_source *source, uint32_t step, size_t i, size_t 
 
 /* NULL: out of memory. */
 static prof_row *row_of(prof_rows *rows, const grouping *g, base_str name, uint32_t step) {
-  const uint32_t *known = g->apart ? NULL : base_map_get(&rows->by_name, name);
+  const uint32_t *known = g->separate ? NULL : base_map_get(&rows->by_name, name);
   if (known) return &rows->at[*known];
-  if (!g->apart && !base_map_put(&rows->by_name, rows->arena, name, rows->count, NULL)) return NULL;
+  if (!g->separate && !base_map_put(&rows->by_name, rows->arena, name, rows->count, NULL)) return NULL;
   prof_row *row = &rows->at[rows->count++];
   *row = (prof_row){.name = name.at, .name_length = name.length, .step = step};
   return row;

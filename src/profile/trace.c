@@ -3,7 +3,7 @@
  * operator (cpu_op), and within it the kernel. Times are microseconds since the first run shown, with three decimals,
  * so that a double keeps nanoseconds.
  *
- * Invariant, checked while writing: slices of one thread are nested or apart. */
+ * Invariant, checked while writing: slices of one thread are nested or disjoint. */
 #include <stdio.h>
 
 #include "profile/profile_priv.h"

@@ -348,8 +348,9 @@ aten_value aten_lower_masked_scatter(aten_args *c) {
   ir_value zero = aten_full(c->a, ir_build_ints(c->b, (int64_t[]){1}, 1), aten_scalar_like(c->a, source, 0));
   source =
       aten_cat(c->a, (ir_value[]){zero, source}, 2, 0); /* what is not masked picks the zero: a source may be empty */
-  ir_value picked = IR_EMIT(c->b, "aten::view", with_dim(c, "aten::index_select", source, at, 0), aten_shape(c->a, x));
-  return aten_ret(c, IR_EMIT(c->b, "aten::where", mask, picked, x));
+  ir_value gathered =
+      IR_EMIT(c->b, "aten::view", with_dim(c, "aten::index_select", source, at, 0), aten_shape(c->a, x));
+  return aten_ret(c, IR_EMIT(c->b, "aten::where", mask, gathered, x));
 }
 
 /* ---- search ---- */

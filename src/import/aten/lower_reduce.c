@@ -372,16 +372,16 @@ aten_value aten_lower_sort(aten_args *c) {
 
 /* The element at `index` (rank 0) of the sorted axis, and its position. */
 static aten_value order_statistic(aten_args *c, ir_value x, int64_t dim, aten_value index, bool keep, bool both) {
-  ir_value out[2], picked[2];
+  ir_value out[2], gathered[2];
   sort(c, x, dim, false, out);
   bool scalar = aten_rank(c->a, x) == 0;
   for (uint32_t i = 0; i < 2; i++) {
     ir_value at = aten_vector(c->a, &index, 1);
-    picked[i] =
+    gathered[i] =
         scalar ? out[i] : IR_EMIT_ARGS(c->b, "aten::index_select", ((ir_value[]){out[i], at}), 2, ARG_INT("dim", dim));
-    if (!keep && !scalar) picked[i] = aten_squeeze(c->a, picked[i], dim);
+    if (!keep && !scalar) gathered[i] = aten_squeeze(c->a, gathered[i], dim);
   }
-  return both ? aten_ret_many(c, picked, 2) : aten_ret(c, picked[0]);
+  return both ? aten_ret_many(c, gathered, 2) : aten_ret(c, gathered[0]);
 }
 /* (self), (self, dim, keepdim): the lower one of two in the middle */
 aten_value aten_lower_median(aten_args *c) {

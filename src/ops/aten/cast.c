@@ -25,7 +25,7 @@ static void print_float(td_dtype dtype, double value, char *text) {
     return;
   }
   int digits = 1;
-  for (;; digits++) {        /* 17 digits tell every double apart */
+  for (;; digits++) {        /* 17 digits distinguish every double */
     uint64_t again[1] = {0}; /* one element of any float type */
     snprintf(text, NUMBER_TEXT, "%.*e", digits - 1, value);
     base_store_f64(dtype, again, 0, strtod(text, NULL));

@@ -107,8 +107,8 @@ static int sizes_equal(const base_dims *dims, base_dim a, base_dim b) {
   if (a == b) return 1;
   if (base_dim_known(a) && base_dim_known(b)) return 0;
   bool a_negative = base_dim_known(a) && a < 0, b_negative = base_dim_known(b) && b < 0;
-  bool apart = (a_negative && base_dim_not_negative(dims, b)) || (b_negative && base_dim_not_negative(dims, a));
-  return apart ? 0 : -1;
+  bool differ = (a_negative && base_dim_not_negative(dims, b)) || (b_negative && base_dim_not_negative(dims, a));
+  return differ ? 0 : -1;
 }
 
 /* Exporters test shapes for -1 and select with the result. */

@@ -317,7 +317,7 @@ static td_status group_norm_reference(const base_call *call) {
   if (groups < 1 || channels % groups)
     return ops_fail(call, "%lld channels do not make %lld groups", (long long)channels, (long long)groups);
   int64_t plane = base_tensor_numel(x) / x->dims[0] / channels, width = channels / groups, count = width * plane;
-  int64_t step = last ? channels : 1, apart = last ? 1 : plane; /* from element to element, from channel to channel */
+  int64_t step = last ? channels : 1, next = last ? 1 : plane; /* from element to element, from channel to channel */
   group_param weight, bias;
   TRY(group_param_of(call, 1, channels, groups, 1, &weight));
   TRY(group_param_of(call, 2, channels, groups, 0, &bias));
@@ -325,12 +325,12 @@ static td_status group_norm_reference(const base_call *call) {
   double *row = base_call_scratch(call, (size_t)count, sizeof *row);
   if (!data || !row) return base_no_memory(call->err, "scratch");
   for (int64_t lane = 0; lane < x->dims[0] * groups; lane++) {
-    int64_t first = lane % groups * width, offset = lane / groups * channels * plane + first * apart;
-    for (int64_t w = 0; w < width; w++) load_steps(x->dtype, data, offset + w * apart, step, plane, row + w * plane);
+    int64_t first = lane % groups * width, offset = lane / groups * channels * plane + first * next;
+    for (int64_t w = 0; w < width; w++) load_steps(x->dtype, data, offset + w * next, step, plane, row + w * plane);
     double center = mean_of(row, count);
     double inverse = 1 / sqrt(spread_of(row, count, center) + base_attr_float(call->attrs, KERN_GROUP_NORM_EPS));
     for (int64_t w = 0; w < width; w++)
-      affine_row(y, data, offset + w * apart, step, plane, center, inverse * param_at(&weight, first + w),
+      affine_row(y, data, offset + w * next, step, plane, center, inverse * param_at(&weight, first + w),
                  param_at(&bias, first + w));
   }
   return TD_OK;

@@ -172,15 +172,15 @@ static void round_to_bytes(const base_f32 *from, int64_t count, float *to) {
 }
 
 /* sums_x = x w^T + biases, for all steps at once. A GRU that applies its reset after the product keeps the candidate's
- * state bias apart. */
+ * state bias separate. */
 static td_status multiply_inputs(const base_call *call, const layer *l, recurrence *r, int64_t d) {
   int64_t rows = l->time * l->batch, n = l->gates * r->hidden;
   const base_f32 *bias = l->in[BIAS] ? l->in[BIAS] + d * 2 * n : NULL, *x = l->in[X];
-  bool apart = r->linear_before_reset && r->cell == &ops_cell_gru;
-  r->state_bias = bias && apart ? bias + n + 2 * r->hidden : NULL;
+  bool separate = r->linear_before_reset && r->cell == &ops_cell_gru;
+  r->state_bias = bias && separate ? bias + n + 2 * r->hidden : NULL;
   for (int64_t i = 0; i < rows; i++)
     for (int64_t k = 0; k < n; k++)
-      l->sums_x[i * n + k] = bias ? bias[k] + (apart && k >= 2 * r->hidden ? 0 : bias[n + k]) : 0;
+      l->sums_x[i * n + k] = bias ? bias[k] + (separate && k >= 2 * r->hidden ? 0 : bias[n + k]) : 0;
   if (r->quantise) {
     round_to_bytes(x, rows * r->input, l->x);
     x = l->x;

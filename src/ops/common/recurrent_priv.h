@@ -30,7 +30,7 @@ struct recurrence {
   bool linear_before_reset, input_forget, quantise;
   const float *state_weights; /* [hidden, gates * hidden] */
   const base_f32 *peepholes;  /* [3 * hidden] or NULL */
-  const base_f32 *state_bias; /* of the last gate, where linear_before_reset keeps it apart; [hidden] or NULL */
+  const base_f32 *state_bias; /* of the last gate, where linear_before_reset keeps it separate; [hidden] or NULL */
   float *reset;               /* scratch of a GRU: [2 * hidden] */
 };
 

@@ -85,7 +85,7 @@ static const depthwise_case table[] = {
      .late = true},
     {2, 1, 20, PLANE(4, 4, 3, 1), PAD(1), .parts = BIAS | RESIDUAL, .act = KERN_ACT_gelu},
     {2, 1, 16, PLANE(1, 1, 5, 1), PAD(2), .parts = SCALE | SHIFT, .act = KERN_ACT_tanh},
-    /* pixels so far apart that they are copied; widths that no strip fits */
+    /* pixels of so large a pitch that they are copied; widths that no strip fits */
     {2, 2, 512, PLANE(6, 19, 3, 1), PAD(1), .parts = BIAS | SCALE | SHIFT, .act = KERN_ACT_relu},
     {2, 1, 1024, PLANE(5, 9, 5, 2), .padding = {2, 1, 3, 2}, .parts = BIAS | RESIDUAL | SCALE, .act = KERN_ACT_clamp},
     {2, 1, 512, .in = {9, 7}, .kernel = {3, 4}, .stride = {2, 1}, .dilation = {2, 3}, .padding = {3, 5, 1, 4},

@@ -151,7 +151,7 @@ static bool fused_cases(ir_case *c, uint32_t number) {
   }
 }
 
-/* Across rows of few elements, or such that lie apart: sums so far from either end, with and without the element, each
+/* Across rows of few elements, or of strided ones: sums so far from either end, with and without the element, each
  * in a stage with what needs it; what is computed once for a row; elements of 1, 2, 4 and 8 bytes; masks. */
 static bool across_cases(ir_case *c, uint32_t number) {
   static const int64_t shapes[][3] = {{5, 33, 3}, {3, 7, 19}, {40, 2, 1}, {2, 1, 5}, {1, 16, 16}, {4, 0, 3}, {3, 5, 0}};

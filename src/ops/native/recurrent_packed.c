@@ -312,14 +312,14 @@ static bool case_packed(ir_case *c, const kern_recurrent *r, int64_t k, uint64_t
   return true;
 }
 
-static bool case_bias(ir_case *c, const kern_recurrent *r, bool apart) {
+static bool case_bias(ir_case *c, const kern_recurrent *r, bool separate) {
   int64_t rows[] = {r->directions, 2 * r->gates * r->hidden};
   size_t count;
   ir_case plain = {.arena = c->arena};
   if (!kern_recurrent_bias_count(r, &count) || !ops_case_in(&plain, TD_F32, 2, rows, OPS_NORMAL, 4)) return false;
   int64_t packed = (int64_t)count;
   if (!ops_case_in(c, TD_F32, 1, &packed, OPS_UNIT, 4)) return false;
-  kern_recurrent_pack_bias(c->in[c->in_count - 1].data, r, apart, &plain.in[0]);
+  kern_recurrent_pack_bias(c->in[c->in_count - 1].data, r, separate, &plain.in[0]);
   return true;
 }
 

@@ -2,6 +2,7 @@
  * one.
  */
 #include "cli/fixture.h"
+#include "compile/compile.h"
 
 /* What is called otherwise, and "" what the command sets itself or has no use for. */
 static const char *const others[][2] = {{"disabled_passes", "disable-passes"},
@@ -43,6 +44,18 @@ static void options_come_from_the_list(void **state) {
   }
 }
 
+/* --backend has those of the library, in its order. */
+static void backends_are_the_librarys(void **state) {
+  fixture *f = *state;
+  uint32_t count;
+  const compile_backend *backends = compile_backends(&count);
+  base_text list = {.allocator = &base_libc_allocator};
+  for (uint32_t i = 0; i < count; i++) base_text_print(&list, "%s%s", i ? " " : "", backends[i].name);
+  assert_holds(run(f, "help --bash-completion").out,
+               base_arena_format(f->arena, "run:--backend) COMPREPLY=($(compgen -W '%s' ", list.at));
+  base_text_free(&list);
+}
+
 /* A compiler that is too slow is given up. */
 static void the_compilers_time_ends(void **state) {
   fixture *f = *state;
@@ -59,6 +72,7 @@ static void the_compilers_time_ends(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(options_come_from_the_list, fixture_open, fixture_close),
+      cmocka_unit_test_setup_teardown(backends_are_the_librarys, fixture_open, fixture_close),
       cmocka_unit_test_setup_teardown(the_compilers_time_ends, fixture_open, fixture_close)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

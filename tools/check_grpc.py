@@ -430,6 +430,64 @@ class Frames:
         return None
 
 
+def check_last_reply(program, folder, c):
+    """A reply that the client has not read when the server ends, and a client that says something meanwhile: neither is lost."""
+    columns = ", ".join(["1"] * 4096)
+    pathlib.Path(folder, "long.tdir").write_text("\n".join((
+        "tdir 1", 'input %0 "x": f32[n, 1]', f"const %1: f32[1, 4096] = {{{columns}}}", "%2 = aten::matmul(%0, %1): f32[n, 4096]", 'output "y" %2', "")))
+    with serving([program, "--port", "0", "--drain", "30", "long.tdir"], folder) as server, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+        client.connect(("127.0.0.1", int(server.stdout.readline().rsplit(":", 1)[1])))
+        message = put(1, "long") + put(5, put(1, "x") + put(2, "FP32") + put(3, varint(25) + varint(1))) + put(7, floats([2.0] * 25))
+        client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + h2_frame(4, 0, 0, struct.pack(">HI", 4, 1 << 30)) + h2_frame(8, 0, 0, struct.pack(">I", 1 << 30)) +
+                       h2_frame(1, 4, 1, h2_fields(**{":path": KSERVE.encode() + b"ModelInfer", "content_type": b"application/grpc"})) +
+                       h2_frame(0, 1, 1, b"\0" + struct.pack(">I", len(message)) + message))
+        time.sleep(1)  # the reply lies in the server's socket
+        server.terminate()
+        time.sleep(0.5)
+        client.sendall(h2_frame(8, 0, 0, struct.pack(">I", 1)))
+        frames, got, asked, whole = Frames(client), b"", 0, None
+        with contextlib.suppress(ConnectionError):
+            while (frame := frames.next(10)):
+                got += frame[2] if frame[0] == 0 else b""
+                if frame[0] == 6 and frame[2] == bytes(8):
+                    asked += 1
+                    client.sendall(h2_frame(6, 1, 0, frame[2]))
+            whole = frames.got
+        c.expect("the last reply", got.endswith(floats([2.0] * 4096 * 25)), True)
+        c.expect("the end of its connection", (asked, whole), (1, b""))
+        c.expect("the end behind it", server.wait(1.5), 0)
+    with serving([program, "--port", "0", "--drain", "30", "add=net.tdir"], folder) as server:
+        own = Checks(int(server.stdout.readline().rsplit(":", 1)[1]))
+        stream = own.channel.unary_stream("/grpc.health.v1.Health/Watch")(put(1, ""), timeout=60)
+        c.expect("health", next(stream), put(1, 1))
+        server.terminate()  # without --drain-delay
+        got = []
+        try:
+            got.extend(stream)
+        except grpc.RpcError as error:
+            c.expect("health to the last", (got, error.code().name, error.details()), ([put(1, 2)], "UNAVAILABLE", ""))
+        c.expect("the end behind it", server.wait(10), 0)
+
+
+def check_broken_connection(c):
+    """A client that breaks the protocol while a stream of it is open: it is told, and its connection ends at once."""
+    with socket.create_connection(("127.0.0.1", c.port), 20) as client:
+        client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + h2_frame(4, 0, 0) +
+                       h2_frame(1, 4, 1, h2_fields(**{":path": b"/grpc.health.v1.Health/Watch", "content_type": b"application/grpc"})) +
+                       h2_frame(0, 1, 1, b"\0\0\0\0\0"))
+        frames, kinds = Frames(client), []
+        while (frame := frames.next(20)) and frame[0] != 0:
+            pass
+        c.expect("health before", frame[2][5:], put(1, 1))
+        client.sendall(h2_frame(8, 0, 0, struct.pack(">I", 0)))  # a window that grows by nothing
+        begun = time.monotonic()
+        while (frame := frames.next(5)):
+            kinds.append((frame[0], frame[2][4:8]))
+        c.expect("it is told why", kinds, lambda got: (7, struct.pack(">I", 1)) in got)
+        c.expect("and the connection ends", time.monotonic() - begun, lambda seconds: seconds < 4)
+
+
 def check_slow_stream(c):
     """A stream whose body comes byte by byte is reset; the connection lives on, and so do others."""
     reset = None
@@ -590,6 +648,7 @@ def main():
             check_torchserve(checks)
             check_rest(checks)
             check_deadlines(checks)
+            check_broken_connection(checks)
             check_slow_stream(checks)
             check_window(checks)
             check_named(checks)
@@ -600,6 +659,7 @@ def main():
         check_sessions(program, folder, checks)
         check_parts(program, folder, checks)
         check_watch(program, folder, checks)
+        check_last_reply(program, folder, checks)
         check_tls(checks, program, folder)
     print(f"{checks.passed} passed, {checks.failed} failed")
     return checks.failed > 0

@@ -64,6 +64,7 @@ bool serve_channel_open(serve_channel *c, int fd, serve_tls *tls) {
   SSL *ssl = SSL_new(tls->context);
   if (!ssl || SSL_set_fd(ssl, fd) != 1) {
     SSL_free(ssl);
+    c->fd = -1; /* it stays the caller's */
     return false;
   }
   SSL_set_accept_state(ssl);

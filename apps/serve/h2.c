@@ -41,6 +41,8 @@ struct serve_h2 {
   const char *client;
   uint32_t roles, streams, listeners; /* listeners: streams that are told of health */
   bool blocked, sending;              /* sending: within serve_h2_send */
+  bool is_ending;                     /* no new requests; then, once there are no streams: */
+  bool is_asked, has_read;            /* the client is asked whether it has read all, and has */
   size_t waiting;                     /* bytes of bodies, but for those of streams with calls */
   stream *first;
   void (*ready)(void *owner);
@@ -495,7 +497,8 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 }
 
 static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
-  (void)user;
+  serve_h2 *h = user;
+  if (frame->hd.type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK)) h->has_read = h->is_asked;
   if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) return 0;
   stream *s = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
   if (!s || s->in_flight) return 0;
@@ -575,6 +578,14 @@ bool serve_h2_receive(serve_h2 *h, const char *bytes, size_t count) {
   return nghttp2_session_mem_recv(h->session, (const uint8_t *)bytes, count) == (ssize_t)count;
 }
 
+/* The end of a connection: what the client sends to a socket that is closed resets it, and what it has not read is lost
+ * then. It answers a PING when it has read all before it. */
+static uint32_t ask_last(serve_h2 *h) {
+  if (!h->is_ending || h->streams || h->is_asked) return 0;
+  h->is_asked = true;
+  return nghttp2_submit_ping(h->session, NGHTTP2_FLAG_NONE, NULL) == 0;
+}
+
 /* What changed while a stream was still being told something else is told when that is sent. */
 bool serve_h2_send(serve_h2 *h) {
   bool works;
@@ -582,10 +593,11 @@ bool serve_h2_send(serve_h2 *h) {
   do {
     h->blocked = false;
     works = nghttp2_session_send(h->session) == 0;
-  } while (works && !h->blocked && serve_h2_watch(h) + go_on(h) > 0);
+  } while (works && !h->blocked && serve_h2_watch(h) + go_on(h) + ask_last(h) > 0);
   h->sending = false;
   if (!works) return false;
-  return nghttp2_session_want_read(h->session) || nghttp2_session_want_write(h->session) || h->streams;
+  if (h->is_ending && !h->streams) return h->blocked || !h->has_read;
+  return nghttp2_session_want_read(h->session) || nghttp2_session_want_write(h->session); /* else it has failed */
 }
 
 int32_t serve_h2_expire(serve_h2 *h) {
@@ -629,7 +641,9 @@ uint32_t serve_h2_watch(serve_h2 *h) {
 bool serve_h2_blocked(const serve_h2 *h) { return h->blocked; }
 uint32_t serve_h2_streams(const serve_h2 *h) { return h->streams; }
 
-void serve_h2_end(serve_h2 *h) {
+bool serve_h2_end(serve_h2 *h) {
+  if (h->is_ending) return false;
+  h->is_ending = true;
   nghttp2_submit_goaway(h->session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(h->session),
                         NGHTTP2_NO_ERROR, NULL, 0);
   for (stream *s = h->first; s; s = s->after) {
@@ -638,6 +652,7 @@ void serve_h2_end(serve_h2 *h) {
     s->is_last = true;
     nghttp2_session_resume_data(h->session, s->id);
   }
+  return true;
 }
 
 void serve_h2_close(serve_h2 *h) {

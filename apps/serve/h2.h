@@ -21,7 +21,9 @@ uint32_t serve_h2_streams(const serve_h2 *h); /* requests that are not answered 
 /* Resets streams whose request or reply takes too long, and counts them. -1: the connection is to be closed, since
  * nobody reads. */
 int32_t serve_h2_expire(serve_h2 *h);
-void serve_h2_end(serve_h2 *h); /* no new requests (GOAWAY); streams of health end */
+/* No new requests (GOAWAY), and streams of health end; when all are answered and the client says that it has read that,
+ * the connection is to be closed. False: it was told before. */
+bool serve_h2_end(serve_h2 *h);
 /* Frees it; what is still computed is thrown away when it comes back. NULL is allowed. */
 void serve_h2_close(serve_h2 *h);
 

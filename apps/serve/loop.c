@@ -198,14 +198,16 @@ static void advance(loop *l, connection *c) {
 /* ---- HTTP/2 ---- */
 
 static void send_streams(loop *l, connection *c) {
-  if (!serve_h2_send(c->h2) || (l->closing && !serve_h2_streams(c->h2) && !serve_h2_blocked(c->h2))) {
+  const bool ends = l->closing && serve_h2_end(c->h2), was_busy = serve_h2_streams(c->h2) > 0;
+  if (!serve_h2_send(c->h2)) {
     connection_drop(l, c);
     return;
   }
   const bool busy = serve_h2_streams(c->h2) > 0; /* each stream has an end of its own */
-  if (busy) c->idle_ns = sys_clock_ns();
+  const uint64_t patience = l->closing ? LINGER_SECONDS : IDLE_SECONDS;
+  if (ends || was_busy || busy) c->idle_ns = sys_clock_ns();
   connection_watch(l, c, serve_h2_blocked(c->h2) ? EPOLLIN | EPOLLOUT : EPOLLIN,
-                   busy ? UINT64_MAX : c->idle_ns + IDLE_SECONDS * (uint64_t)SECOND_NS);
+                   busy ? UINT64_MAX : c->idle_ns + patience * SECOND_NS);
 }
 
 static void reply_ready(void *owner) {
@@ -527,11 +529,9 @@ static void drain(loop *l) {
   l->closing = true;
   close_listeners(l);
   sweep(l);
+  tell_health(l); /* before streams of health end: there may have been no turn since */
   for (connection *c = l->all; c < l->all + CONNECTIONS; c++)
-    if (c->channel.fd >= 0 && c->state == STREAMS) {
-      serve_h2_end(c->h2);
-      send_streams(l, c);
-    }
+    if (c->channel.fd >= 0 && c->state == STREAMS) send_streams(l, c);
   while ((l->open || l->server->copies) && sys_clock_ns() < until && !told_to_end(l)) turn(l);
 }
 

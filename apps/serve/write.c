@@ -6,8 +6,6 @@
 
 #include "connection.h"
 
-enum { LINGER_SECONDS = 2 };
-
 /* Reads on for a while what is thrown away: a socket that is closed with bytes unread resets the connection, and the
  * client might not see why it was refused. */
 static void linger(loop *l, connection *c) {
@@ -22,7 +20,7 @@ static void linger(loop *l, connection *c) {
 static void end_reply(loop *l, connection *c) {
   connection_log(c);
   if (c->close_after) {
-    if (c->refused) linger(l, c);
+    if (c->refused || c->count > c->used) linger(l, c); /* a request that was sent behind this one is not read */
     else connection_drop(l, c);
     return;
   }

@@ -301,6 +301,21 @@ static void evaluates_one_operator(void **state) {
   assert_int_equal(ir_evaluate(op(f, "aten::add"), attrs, in, 2, f->arena, &out, 1, &err), TD_BAD_FILE);
 }
 
+/* Axes of front ends: negative ones count from the end, one past either end is an error. */
+static void axes_lie_within_the_rank(void **state) {
+  const fixture *f = *state;
+  for (int64_t axis = -3; axis <= 2; axis++) {
+    td_error err;
+    ir_build b = ir_build_of(f->g, &err);
+    const int64_t got = ir_build_axis(&b, axis, 2);
+    const bool outside = axis < -2 || axis > 1;
+    assert_int_equal(ir_build_failed(&b), outside);
+    assert_int_equal(got, outside ? 0 : (axis + 2) % 2);
+    if (outside)
+      assert_non_null(strstr(err.text, axis < 0 ? "axis -3 is outside [-2, 2)" : "axis 2 is outside [-2, 2)"));
+  }
+}
+
 #define WITH_GRAPH(test) cmocka_unit_test_setup_teardown(test, open_fixture, close_fixture)
 
 int main(void) {
@@ -314,6 +329,7 @@ int main(void) {
                                      WITH_GRAPH(finds_bad_lists),
                                      WITH_GRAPH(keeps_states_behind),
                                      WITH_GRAPH(finds_bad_regions),
-                                     WITH_GRAPH(evaluates_one_operator)};
+                                     WITH_GRAPH(evaluates_one_operator),
+                                     WITH_GRAPH(axes_lie_within_the_rank)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

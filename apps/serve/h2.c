@@ -9,9 +9,18 @@
 #include <string.h>
 
 #include "calls.h"
+#include "resets.h"
 #include "reply.h"
 
-enum { MOST_STREAMS = 128, WINDOW = 1 << 20, FIELD_BYTES = 16384, GRPC_HEAD = 5, MOST_FIELDS = 16 };
+enum {
+  MOST_STREAMS = 128,
+  WINDOW = 1 << 20,
+  FIELD_BYTES = 16384,
+  GRPC_HEAD = 5,
+  MOST_FIELDS = 16,
+  FRAME_BYTES = 9,
+  MOST_EARLY = 1000
+};
 
 typedef struct stream {
   serve_job job;
@@ -42,8 +51,9 @@ struct serve_h2 {
   uint32_t roles, streams, listeners; /* listeners: streams that are told of health */
   bool blocked, sending;              /* sending: within serve_h2_send */
   bool is_ending;                     /* no new requests; then, once there are no streams: */
-  bool is_asked, has_read;            /* the client is asked whether it has read all, and has */
-  size_t waiting;                     /* bytes of bodies, but for those of streams with calls */
+  serve_frames frames;
+  bool is_asked, has_read; /* the client is asked whether it has read all, and has */
+  size_t waiting;          /* bytes of bodies, but for those of streams with calls */
   stream *first;
   void (*ready)(void *owner);
   void *owner;
@@ -565,8 +575,13 @@ serve_h2 *serve_h2_open(serve_server *server, serve_channel *channel, const char
                                              {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, FIELD_BYTES}};
   serve_h2 *h = calloc(1, sizeof *h);
   if (!h) return NULL;
-  *h = (serve_h2){
-      .server = server, .channel = channel, .client = client, .roles = roles, .ready = ready, .owner = owner};
+  *h = (serve_h2){.frames = {.left = sizeof SERVE_H2_PREFACE - 1},
+                  .server = server,
+                  .channel = channel,
+                  .client = client,
+                  .roles = roles,
+                  .ready = ready,
+                  .owner = owner};
   if (make_session(h) && nghttp2_submit_settings(h->session, NGHTTP2_FLAG_NONE, settings, 3) == 0 &&
       nghttp2_session_set_local_window_size(h->session, NGHTTP2_FLAG_NONE, 0, 16 * WINDOW) == 0)
     return h;
@@ -575,7 +590,12 @@ serve_h2 *serve_h2_open(serve_server *server, serve_channel *channel, const char
 }
 
 bool serve_h2_receive(serve_h2 *h, const char *bytes, size_t count) {
-  return nghttp2_session_mem_recv(h->session, (const uint8_t *)bytes, count) == (ssize_t)count;
+  base_str from = {bytes, count}, part;
+  while (serve_pass_frames(&h->frames, &from, &part)) {
+    const ssize_t length = (ssize_t)part.length;
+    if (length && nghttp2_session_mem_recv(h->session, (const uint8_t *)part.at, part.length) != length) return false;
+  }
+  return true;
 }
 
 /* The end of a connection: what the client sends to a socket that is closed resets it, and what it has not read is lost

@@ -16,10 +16,13 @@ enum {
   BASE_ISA_AMX_TILE = 1 << 9,
   BASE_ISA_AMX_INT8 = 1 << 10,
   BASE_ISA_AMX_BF16 = 1 << 11,
-  BASE_ISA_VECTOR = 1 << 12, /* the compiler's vector extensions: every machine has it, `scalar` kernels do without */
-  BASE_ISA_COUNT = 13
+  BASE_ISA_VECTOR = 1 << 12,   /* the compiler's vector extensions: every machine has it, `scalar` kernels do without */
+  BASE_ISA_EMULATED = 1 << 13, /* parts that check builds have for tests: chosen by name alone */
+  BASE_ISA_COUNT = 14
 };
 
 /* Bits of `needs` that are missing from `has`; 0: it can run. */
-static inline uint32_t base_isa_lacks(uint32_t has, uint32_t needs) { return needs & ~(has | BASE_ISA_VECTOR); }
+static inline uint32_t base_isa_lacks(uint32_t has, uint32_t needs) {
+  return needs & ~(has | BASE_ISA_VECTOR | BASE_ISA_EMULATED);
+}
 #endif

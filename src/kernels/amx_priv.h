@@ -13,6 +13,15 @@
 
 enum { AMX_ROWS = 16, AMX_MOST_ROWS = 2 * AMX_ROWS, AMX_BYTES = 64, AMX_COLUMNS = 16 };
 
+/* What ldtilecfg reads: of each tile its rows, and the bytes of one. */
+enum { AMX_TILES = 8 };
+typedef struct amx_sizes {
+  uint8_t palette, start, reserved[14];
+  uint16_t bytes[16];
+  uint8_t rows[16];
+} amx_sizes;
+
+#if V_NATIVE
 #define AMX_LOAD(tile, from, pitch) \
   __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile : : "r"(from), "r"((int64_t)(pitch)) : "memory")
 #define AMX_STORE(tile, to, pitch) \
@@ -21,15 +30,16 @@ enum { AMX_ROWS = 16, AMX_MOST_ROWS = 2 * AMX_ROWS, AMX_BYTES = 64, AMX_COLUMNS 
 /* u8 times i8 to i32; pairs of bf16 to f32. */
 #define AMX_DOT_U8(sum, a, b) __asm__ volatile("tdpbusd %%tmm" #b ", %%tmm" #a ", %%tmm" #sum : :)
 #define AMX_DOT_BF16(sum, a, b) __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #sum : :)
+V_INLINE void amx_configure(const amx_sizes *sizes) { __asm__ volatile("ldtilecfg %0" : : "m"(*sizes)); }
+V_INLINE void amx_release(void) { __asm__ volatile("tilerelease" : :); }
+#else
+#include "kernels/amx_vector_priv.h"
+#endif
 
 /* A of `rows` rows, at most two tiles', and `words` words of 32 bits along k. With one tile of rows all sums are its.
  * A thread that is done has to release its tiles: what it saves at a switch is larger while it has some. */
 V_INLINE void amx_begin(int64_t rows, int64_t words) {
-  struct {
-    uint8_t palette, start, reserved[14];
-    uint16_t bytes[16];
-    uint8_t rows[16];
-  } sizes = {.palette = 1};
+  amx_sizes sizes = {.palette = 1};
   const int64_t first = base_min_i64(rows, AMX_ROWS), second = rows - first;
   for (int i = 0; i < 4; i++) {
     sizes.rows[i] = (uint8_t)(second > 0 && i >= 2 ? second : first);
@@ -41,12 +51,12 @@ V_INLINE void amx_begin(int64_t rows, int64_t words) {
   sizes.bytes[5] = (uint16_t)(second > 0 ? words * 4 : 0);
   sizes.rows[6] = sizes.rows[7] = (uint8_t)words;
   sizes.bytes[6] = sizes.bytes[7] = AMX_COLUMNS * 4;
-  __asm__ volatile("ldtilecfg %0" : : "m"(sizes));
+  amx_configure(&sizes);
 }
 /* Rows of each tile, at least one, that `count` rows make: as many of all, so that the last tile may begin with rows of
  * the one before. */
 V_INLINE int64_t amx_even_rows(int64_t count) { return base_ceil_div(count, base_ceil_div(count, AMX_MOST_ROWS)); }
-V_INLINE void amx_end(void) { __asm__ volatile("tilerelease" : :); }
+V_INLINE void amx_end(void) { amx_release(); }
 
 /* Sums of one or two tiles of rows times up to AMX_PANELS panels. A row of A is made of runs, which stand as far from
  * its first byte in each row; each is as many blocks, whose columns of B follow one another. */

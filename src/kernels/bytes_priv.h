@@ -3,12 +3,13 @@
  *
  * Elements of x are byte_x, from 0 to 255, BYTES_DEPTH of them in 32 bits; weights are i8 (pack_i8.h). With VNNI both
  * are bytes. Without, x is widened to 16 bits where rows are gathered, and weights as they are loaded: instructions
- * that multiply bytes there (vpmaddubsw) saturate their sums. */
+ * that multiply bytes there (vpmaddubsw) saturate their sums. BYTES_BY_FOURS tells the preprocessor which. */
 #ifndef KERNELS_BYTES_PRIV_H
 #define KERNELS_BYTES_PRIV_H
 #include "kernels/simd_priv.h"
 
 #if defined V_AVX512
+#define BYTES_BY_FOURS 1
 enum { BYTES_DEPTH = 4, BYTES_PANELS = 4 };
 typedef uint8_t byte_x;
 #define b_opaque(x) __asm__("" : "+v"(x)) /* not known to be what it was */
@@ -19,6 +20,7 @@ V_INLINE vi b_dot(vi sum, vi x, vi w) {
   __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));
   return sum;
 }
+V_INLINE vi b_multiply(vi a, vi b) { return _mm512_mullo_epi32(a, b); }
 V_INLINE vi b_load_i32(const int32_t *p) { return _mm512_loadu_si512(p); }
 V_INLINE void b_store_i32(int32_t *p, vi a) { _mm512_storeu_si512(p, a); }
 /* The first n lanes, each of 0 to 255 or of -128 to 127. */
@@ -116,13 +118,15 @@ V_INLINE void b_lookup(uint8_t *to, const uint8_t *from, const b_table *t, int64
   const __m512i even = b_pick(t, _mm512_and_si512(x, _mm512_set1_epi16(255))), odd = b_pick(t, _mm512_srli_epi16(x, 8));
   _mm512_mask_storeu_epi8(to, first, _mm512_or_si512(even, _mm512_slli_epi16(odd, 8)));
 }
-#else
+#elif defined V_AVX2
+#define BYTES_BY_FOURS 0
 enum { BYTES_DEPTH = 2, BYTES_PANELS = 2 };
 #define b_opaque(x) __asm__("" : "+x"(x)) /* not known to be what it was */
 typedef int16_t byte_x;
 V_INLINE vi b_load(const int8_t *p) { return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)p)); }
 V_INLINE vi b_load_x(const byte_x *p) { return _mm256_loadu_si256((const __m256i *)(const void *)p); }
 V_INLINE vi b_dot(vi sum, vi x, vi w) { return _mm256_add_epi32(sum, _mm256_madd_epi16(x, w)); }
+V_INLINE vi b_multiply(vi a, vi b) { return _mm256_mullo_epi32(a, b); }
 V_INLINE vi b_load_i32(const int32_t *p) { return _mm256_loadu_si256((const __m256i *)(const void *)p); }
 V_INLINE void b_store_i32(int32_t *p, vi a) { _mm256_storeu_si256((__m256i *)(void *)p, a); }
 V_INLINE __m128i b_words(vi a) { return _mm_packs_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1)); }
@@ -191,6 +195,8 @@ enum { B_TABLED = 64 };
 V_INLINE void b_lookup(uint8_t *to, const uint8_t *from, const b_table *t, int64_t n) {
   for (int64_t i = 0; i < n; i++) to[i] = t->bytes[from[i]];
 }
+#else
+#include "kernels/bytes_vector_priv.h"
 #endif
 enum { BYTES_ROW = BYTES_PANELS * V_LANES }; /* columns of a tile */
 #endif

@@ -22,6 +22,17 @@ enum {
   KERN_RESIDUAL_OUT = 16 /* the output may have the memory of a residual of its type (KERN_IN_RESIDUAL) */
 };
 
+/* How packed weights lie that a row's kernel reads: f32 in panels (pack.h), pairs of bf16, alone or for tiles; 8-bit
+ * integers by twos, by fours, or for tiles (pack_i8.h). */
+typedef enum kern_weights {
+  KERN_WEIGHTS_F32,
+  KERN_WEIGHTS_PAIRS,
+  KERN_WEIGHTS_PAIR_TILES,
+  KERN_WEIGHTS_TWOS,
+  KERN_WEIGHTS_FOURS,
+  KERN_WEIGHTS_BYTE_TILES
+} kern_weights;
+
 typedef struct kern_row {
   const char *name; /* of the function, for plans and profiles */
   base_call_fn run;
@@ -30,6 +41,7 @@ typedef struct kern_row {
   uint8_t bits;    /* per element */
   uint8_t flags;   /* KERN_* */
   uint8_t lanes;   /* f32 in a vector of its level; also the width of its packed panels */
+  uint8_t weights; /* kern_weights */
 } kern_row;
 
 /* The last row of `table` for the family and element size whose needs are a subset of `isa`; NULL: none. */

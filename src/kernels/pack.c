@@ -59,7 +59,7 @@ int64_t kern_tiles_depth(int64_t k) {
   return blocks ? (pairs + blocks - 1) / blocks * blocks * 2 : 0;
 }
 
-bool kern_takes_bf16(const kern_row *row) { return row->bits == 16 && row->isa & BASE_ISA_AMX_TILE; }
+bool kern_takes_bf16(const kern_row *row) { return row->weights == KERN_WEIGHTS_PAIR_TILES; }
 
 double kern_pairs_speed(const kern_row *row) { return kern_takes_bf16(row) ? 8 : 2; }
 

@@ -96,5 +96,5 @@ float kern_nbits_weight(const kern_nbits *l, const uint8_t *packed, int64_t n, i
 }
 
 bool kern_nbits_has_bytes(const kern_nbits *l, const kern_row *row) {
-  return l->block <= KERN_NBITS_BYTES_BLOCK && (l->bits == 4 || row->isa & BASE_ISA_AVX512_VNNI);
+  return l->block <= KERN_NBITS_BYTES_BLOCK && (l->bits == 4 || row->weights == KERN_WEIGHTS_FOURS);
 }

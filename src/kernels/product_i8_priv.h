@@ -33,12 +33,8 @@ struct i8_product {
   int64_t out_pitch;
 };
 
-/* The part of a level that has tiles shares all but the tiles with dot instructions. */
-#if defined KERN_ROWS_tiles
-#define I8_NAME(function) KERN_OF(function, avx512_vnni)
-#else
-#define I8_NAME KERN_PART_NAME
-#endif
+/* The part of a level that has tiles shares all but the tiles with the part that has dot instructions. */
+#define I8_NAME(function) KERN_OF(function, KERN_BYTES_OF)
 
 /* Sums on their way out. */
 typedef struct i8_finish {

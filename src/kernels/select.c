@@ -9,7 +9,8 @@
 #define BYTES(...)
 #define BF16(...)
 #define TILES(...)
-#define KERNEL(family, bits, isa, flags, lanes, function) {#function, function, isa, family, bits, flags, lanes},
+#define KERNEL(family, bits, isa, flags, lanes, function) \
+  {#function, function, isa, family, bits, flags, lanes, KERN_WEIGHTS_F32},
 static const kern_row rows[] = {
 #include "kernels/kernels.def"
 };
@@ -94,11 +95,10 @@ bool kern_find_precision(const char *name, kern_precision *precision) {
 }
 
 uint32_t kern_level_mask(const char *name, uint32_t machine, bool *known) {
-  machine |= BASE_ISA_VECTOR;
   *known = true;
-  if (!name) return machine;
+  if (!name) return machine | BASE_ISA_VECTOR;
   for (uint32_t i = 0; i < LEVEL_COUNT; i++)
-    if (strcmp(levels[i].name, name) == 0 && (levels[i].isa & ~machine) == 0) return levels[i].isa;
+    if (strcmp(levels[i].name, name) == 0 && !base_isa_lacks(machine, levels[i].isa)) return levels[i].isa;
   *known = false;
   return 0;
 }

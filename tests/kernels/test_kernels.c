@@ -21,10 +21,10 @@ static void *scratch_of_arena(void *memory, size_t bytes) { return base_arena_al
 static void the_widest_that_fits_is_chosen(void **state) {
   (void)state;
   const uint32_t avx2 = BASE_ISA_AVX2 | BASE_ISA_FMA, avx512 = avx2 | BASE_ISA_AVX512F;
-  const kern_row table[] = {{"scalar", nothing, 0, KERN_COPY, 32, 0, 1},
-                            {"other", nothing, 0, KERN_COPY, 16, 0, 1},
-                            {"avx2", nothing, BASE_ISA_AVX2 | BASE_ISA_FMA, KERN_COPY, 32, 0, 8},
-                            {"avx512", nothing, BASE_ISA_AVX512F, KERN_COPY, 32, 0, 16}};
+  const kern_row table[] = {{"scalar", nothing, 0, KERN_COPY, 32, 0, 1, KERN_WEIGHTS_F32},
+                            {"other", nothing, 0, KERN_COPY, 16, 0, 1, KERN_WEIGHTS_F32},
+                            {"avx2", nothing, BASE_ISA_AVX2 | BASE_ISA_FMA, KERN_COPY, 32, 0, 8, KERN_WEIGHTS_F32},
+                            {"avx512", nothing, BASE_ISA_AVX512F, KERN_COPY, 32, 0, 16, KERN_WEIGHTS_F32}};
   const struct {
     uint32_t bits, isa;
     const char *name;

@@ -32,14 +32,12 @@ typedef struct nbits_i8 {
 
 /* sum += products of four bytes of w, from 0 on, and of x. Without VNNI those of w are below 16: pairs of products then
  * fit 16 bits. */
-#if defined V_AVX512
+#if BYTES_BY_FOURS
 V_INLINE vi dot(vi sum, vi w, vi x) { return b_dot(sum, w, x); }
-V_INLINE vi multiply(vi a, vi b) { return _mm512_mullo_epi32(a, b); }
 #else
 V_INLINE vi dot(vi sum, vi w, vi x) {
   return _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(w, x), _mm256_set1_epi16(1)));
 }
-V_INLINE vi multiply(vi a, vi b) { return _mm256_mullo_epi32(a, b); }
 #endif
 
 V_INLINE vi load_words(const uint8_t *from) { return b_load_i32((const int32_t *)(const void *)from); }
@@ -63,7 +61,7 @@ V_TEMPLATE void start_sums(const nbits_tile *t, int64_t block, vi *sum, const in
       const vi words = load_words(t->p->w + l->zeros_at + word * V_LANES * 4);
       zero = vi_and(vi_shr(words, at), vi_set((1 << l->bits) - 1));
     }
-    V_FOR(r, rows) sum[r * panels + p] = multiply(zero, vi_set(-of_x[r * l->blocks]));
+    V_FOR(r, rows) sum[r * panels + p] = b_multiply(zero, vi_set(-of_x[r * l->blocks]));
   }
 }
 

@@ -39,7 +39,7 @@ static int64_t run_tile(const i8_tile *t, int64_t rows, int64_t panels) {
     tile(t, r, p);                    \
     return r;                         \
   }
-#if defined V_AVX512
+#if BYTES_BY_FOURS
   TRY_TILE(6, 4)
   TRY_TILE(2, 4)
   TRY_TILE(1, 4)

@@ -4,6 +4,10 @@
  * own, and takes subnormal numbers for zero (Intel SDM vol. 2, TDPBUSD and TDPBF16PS). */
 #include "kernels/amx_priv.h"
 
+#if !V_NATIVE
+_Thread_local amx_registers KERN_PART_NAME(amx_registers);
+#endif
+
 #define DOT(sum, a, b)                 \
   do {                                 \
     if (bf16) AMX_DOT_BF16(sum, a, b); \

@@ -57,27 +57,28 @@ static int64_t place_of(const kern_conv *c, int64_t pixel, int64_t tap) {
   return at;
 }
 
-typedef struct job {
-  kern_conv c;
-  kern_i8_layout l;
-  kern_i8_window window;
-  bool depthwise;
-  const uint8_t *w;
-  int zero;
-} job;
+/* Packed weights as [channel][tap][channel in]. */
+static int8_t *unpack(const base_call *call, const kern_conv *c, const kern_i8_layout *l, bool depthwise) {
+  const uint8_t *packed = base_in(call, 1)->data;
+  const kern_i8_window window = kern_i8_window_of(c);
+  const int64_t size = c->taps * c->group_in, channels = c->groups * c->group_out;
+  int8_t *w = base_call_scratch(call, (size_t)channels, (size_t)size);
+  for (int64_t i = 0; w && i < channels * size; i++) {
+    const int64_t n = i / size, k = i % size;
+    w[i] = depthwise ? kern_i8_weight(l, packed, 0, n, kern_i8_depthwise_k(&window, l->depth, k))
+                     : kern_i8_weight(l, packed, n / c->group_out, n % c->group_out, k);
+  }
+  return w;
+}
 
-/* Output channel `n` of a group, at a pixel of an image. */
-static int32_t sum_of(const job *j, const uint8_t *image, int64_t pixel, int64_t group, int64_t n) {
-  const kern_conv *c = &j->c;
+/* A channel of weights `w`, which are of a group, at a pixel of an image. */
+static int32_t sum_of(const kern_conv *c, const uint8_t *image, const int8_t *w, int64_t pixel, int64_t group,
+                      int zero) {
   int32_t sum = 0;
-  for (int64_t tap = 0; tap < c->taps; tap++) {
+  for (int64_t tap = 0; tap < c->taps; tap++, w += c->group_in) {
     const int64_t at = place_of(c, pixel, tap);
-    for (int64_t k = 0; k < c->group_in && at >= 0; k++) {
-      const int8_t weight =
-          j->depthwise ? kern_i8_weight(&j->l, j->w, 0, group, kern_i8_depthwise_k(&j->window, j->l.depth, tap))
-                       : kern_i8_weight(&j->l, j->w, group, n, tap * c->group_in + k);
-      sum += (image[(at * c->groups + group) * c->group_in + k] - j->zero) * weight;
-    }
+    const uint8_t *from = image + (at * c->groups + group) * c->group_in;
+    for (int64_t k = 0; k < c->group_in && at >= 0; k++) sum += (from[k] - zero) * w[k];
   }
   return sum;
 }
@@ -85,22 +86,25 @@ static int32_t sum_of(const job *j, const uint8_t *image, int64_t pixel, int64_t
 static td_status reference(const base_call *call) {
   const int64_t count = base_tensor_numel(base_out(call, 0));
   kern_i8_scales s = kern_i8_scales_of(call->attrs);
-  job j = {.w = base_in(call, 1)->data, .zero = (int)s.x_zero};
+  kern_conv c;
+  kern_i8_layout l;
+  bool depthwise;
   if (count == 0) return TD_OK;
-  TRY(kern_conv_sizes(call, &j.c));
-  j.window = kern_i8_window_of(&j.c);
-  if (!kern_i8_window_layout(&j.window, s.panel, s.depth, &j.l, &j.depthwise))
+  TRY(kern_conv_sizes(call, &c));
+  const kern_i8_window window = kern_i8_window_of(&c);
+  if (!kern_i8_window_layout(&window, s.panel, s.depth, &l, &depthwise))
     return ops_fail(call, "the window is too large");
   const uint8_t *x = ops_i8_values(call, &s);
+  const int8_t *w = unpack(call, &c, &l, depthwise);
   int32_t *sums = base_call_scratch(call, (size_t)count, sizeof *sums);
-  if (!x || !sums) return base_no_memory(call->err, "scratch");
-  const int64_t channels = j.c.groups * j.c.group_out;
+  if (!x || !w || !sums) return base_no_memory(call->err, "scratch");
+  const int64_t channels = c.groups * c.group_out, size = c.taps * c.group_in;
   for (int64_t i = 0; i < count; i++) {
     const int64_t pixel = i / channels, n = i % channels;
-    const uint8_t *image = x + pixel / j.c.out_size * j.c.in_size * j.c.groups * j.c.group_in;
-    sums[i] = sum_of(&j, image, pixel % j.c.out_size, n / j.c.group_out, n % j.c.group_out);
+    const uint8_t *image = x + pixel / c.out_size * c.in_size * c.groups * c.group_in;
+    sums[i] = sum_of(&c, image, w + n * size, pixel % c.out_size, n / c.group_out, (int)s.x_zero);
   }
-  return ops_i8_finish(call, &j.l, &s, sums);
+  return ops_i8_finish(call, &l, &s, sums);
 }
 
 static const kern_row *kernel(const ir_kernel_query *query) { return ops_i8_kernel(KERN_CONV_I8, query); }

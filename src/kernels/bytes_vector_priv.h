@@ -1,0 +1,69 @@
+/* bytes_vector_priv.h -- the vocabulary of bytes_priv.h in plain C: what VNNI does, a lane at a time. Check builds
+ * alone have it, so that rows of bytes that take fours are tested where the CPU lacks the instruction. */
+#ifndef KERNELS_BYTES_VECTOR_PRIV_H
+#define KERNELS_BYTES_VECTOR_PRIV_H
+#include "kernels/simd_priv.h"
+
+#define BYTES_BY_FOURS 1
+enum { BYTES_DEPTH = 4, BYTES_PANELS = 4, B_COPIED = 64, B_WHOLE_RUN = V_LANES, B_TABLED = 64 };
+typedef uint8_t byte_x;
+#define b_opaque(x) ((void)(x))
+V_INLINE vi b_load(const int8_t *p) {
+  vi a;
+  memcpy(&a, p, sizeof a);
+  return a;
+}
+V_INLINE vi b_load_x(const byte_x *p) { return b_load((const int8_t *)p); }
+V_INLINE vi b_load_i32(const int32_t *p) { return b_load((const int8_t *)p); }
+V_INLINE void b_store_i32(int32_t *p, vi a) { memcpy(p, &a, sizeof a); }
+V_INLINE vi b_multiply(vi a, vi b) { return (vi)((vu)a * (vu)b); }
+V_INLINE vi b_dot(vi sum, vi x, vi w) {
+  for (uint32_t i = 0; i < BYTES_DEPTH; i++)
+    sum = vi_add(sum, b_multiply(vi_and(vi_shr(x, 8 * i), vi_set(255)), vi_shr(vi_shl(w, 24 - 8 * i), 24)));
+  return sum;
+}
+V_INLINE void b_store(uint8_t *p, vi a, int64_t n) {
+  for (int64_t i = 0; i < n; i++) p[i] = (uint8_t)a[i];
+}
+V_INLINE void b_store_x(byte_x *p, vi a, int64_t n) { b_store(p, a, n); }
+V_INLINE vi b_widen(const uint8_t *p, int64_t n) {
+  vi a = vi_set(0);
+  for (int64_t i = 0; i < n; i++) a[i] = p[i];
+  return a;
+}
+V_INLINE void b_copy(byte_x *to, const uint8_t *from, uint8_t flip, int64_t n) {
+  for (int64_t i = 0; i < n; i++) to[i] = from[i] ^ flip;
+}
+V_INLINE void b_zip(byte_x *to, const uint8_t *const *row, int64_t at, int64_t n, uint8_t flip) {
+  for (int64_t i = 0; i < V_LANES * BYTES_DEPTH; i++)
+    to[i] = (i / BYTES_DEPTH < n ? row[i % BYTES_DEPTH][at + i / BYTES_DEPTH] : 0) ^ flip;
+}
+typedef struct b_bytes {
+  int zero, least, most;
+  uint8_t flip;
+} b_bytes;
+V_INLINE b_bytes b_bytes_of(int zero, int least, int most, uint8_t flip) { return (b_bytes){zero, least, most, flip}; }
+V_INLINE int b_within(int x, int least, int most) { return x < least ? least : x > most ? most : x; }
+V_INLINE void b_narrow(uint8_t *to, const vi *q, const b_bytes *b, int64_t n, const bool plain) {
+  for (int64_t i = 0; i < n; i++) {
+    const int word =
+        b_within(b_within(q[i / V_LANES][i % V_LANES], INT16_MIN, INT16_MAX) + b->zero, INT16_MIN, INT16_MAX);
+    const int byte = b_within(word, 0, 255);
+    to[i] = plain ? (uint8_t)byte : (uint8_t)b_within(byte, b->least, b->most) ^ b->flip;
+  }
+}
+V_INLINE int64_t b_whole_from(int64_t vector, int64_t run) { return vector * V_LANES + run; }
+V_INLINE void b_zip_whole(byte_x *to, const uint8_t *const *row, uint8_t flip) {
+  V_FOR(p, BYTES_PANELS) b_zip(to + p * V_LANES * BYTES_DEPTH, row, p * V_LANES, V_LANES, flip);
+}
+V_INLINE void b_narrow_whole(uint8_t *to, const vi *q, const b_bytes *b, const bool plain) {
+  b_narrow(to, q, b, BYTES_PANELS * V_LANES, plain);
+}
+typedef struct b_table {
+  const uint8_t *bytes;
+} b_table;
+V_INLINE b_table b_table_of(const uint8_t *bytes) { return (b_table){bytes}; }
+V_INLINE void b_lookup(uint8_t *to, const uint8_t *from, const b_table *t, int64_t n) {
+  for (int64_t i = 0; i < n; i++) to[i] = t->bytes[from[i]];
+}
+#endif

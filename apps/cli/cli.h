@@ -98,6 +98,8 @@ extern const char cli_levels[];
         "weights of 4 and 8 bits",                                                                                  \
         "f32 bf16 f16 int8", false                                                                                  \
   }
+#define CLI_OPTION_KEEP_F32 \
+  { "keep-f32", "NODES", "nodes, separated by commas, that --precision leaves as they are", NULL, false }
 #define CLI_OPTION_CC                                                                                               \
   {                                                                                                                 \
     "cc", "PATH", "C compiler for fused loops; none: interpret them; default: the first of cc, gcc, clang in PATH", \

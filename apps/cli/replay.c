@@ -62,6 +62,7 @@ static td_status replay(cli_args *args, char *where, td_error *err) {
   options.isa = read_option(args->arena, folder, "isa");
   options.math = read_option(args->arena, folder, "math");
   options.precision = read_option(args->arena, folder, "precision");
+  options.keep_f32 = read_option(args->arena, folder, "keep-f32");
   options.edited = folder;
   options.strict = 1;
   td_status status = td_model_load(path, &options, &model, err);

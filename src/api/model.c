@@ -289,6 +289,7 @@ static td_status new_model(const td_load_options *options, td_model **model, td_
                   .format = text_or_null(o.format),
                   .disabled = o.disabled_passes,
                   .alone = o.alone,
+                  .keep_f32 = o.keep_f32,
                   .specialise = o.specialise,
                   .method = text_or_null(o.method),
                   .disabled_kernels = o.disabled_kernels,
@@ -401,6 +402,7 @@ compile_setting api_setting(const td_model *m) {
                            .isa = m->isa,
                            .math = m->math,
                            .precision = m->precision,
+                           .keep_f32 = m->keep_f32,
                            .tuning = &m->tuning,
                            .disabled_kernels = m->disabled_kernels,
                            .cc = m->cc,
@@ -475,8 +477,8 @@ static td_status make(td_model *m, uint64_t started, td_error *err) {
 }
 
 static td_status load(td_model *m, uint64_t started, td_error *err) {
-  /* What others are shown, and what a file holds, is whole. */
-  m->brief = !api_is_saved(m) && !m->builtin && !m->dump && !m->for_file;
+  /* What others are shown, what a file holds, and what nodes are looked up in, is whole. */
+  m->brief = !api_is_saved(m) && !m->builtin && !m->dump && !m->for_file && !m->keep_f32[0];
   TRY(api_is_saved(m) ? api_open(m, started, err) : api_tell_error(m, make(m, started, err), err));
   m->stats.backend = plan_name(m->plan, m->plan->backend);
   m->stats.variants = m->plan->variants.count;

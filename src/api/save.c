@@ -72,6 +72,7 @@ static td_status refuse_options(const td_model *m, td_error *err) {
                  {m->taps[0], "results of nodes as outputs"},
                  {m->math != KERN_MATH_DEFAULT, "another math"},
                  {m->precision != KERN_PRECISION_F32, "a precision"},
+                 {m->keep_f32[0], "nodes that stay f32"},
                  {m->method != NULL, "another method"},
                  {m->specialise[0], "sizes to specialise for"}};
   for (size_t i = 0; i < sizeof options / sizeof *options; i++)

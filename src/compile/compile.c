@@ -116,6 +116,7 @@ static td_status run_passes(ir_graph *graph, const compile_setting *setting, fus
                                  .loops = backend->fuses,
                                  .math = setting->math,
                                  .precision = setting->precision,
+                                 .keep_f32 = setting->keep_f32,
                                  .isa = setting->isa,
                                  .speed = &speed,
                                  .fuse = fusing(setting, &speed, log),

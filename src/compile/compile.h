@@ -29,6 +29,7 @@ typedef struct compile_setting {
   uint32_t isa;                 /* BASE_ISA_* that kernels may use */
   int64_t front_least;          /* least elements of a sample for a loop in front of a product; 0: as was measured */
   kern_precision precision;     /* of constant weights of products */
+  const char *keep_f32;         /* nodes that it leaves as they are, comma-separated, or NULL */
   kern_math math;               /* which algorithms may round otherwise than a plain sum */
   const kern_tuning *tuning;    /* copied; NULL: the kernels' defaults */
   const char *disabled_kernels; /* names, comma-separated, or NULL: their steps run references */

@@ -5,6 +5,21 @@
 
 #include <string.h>
 
+bool ir_origins_have(const ir_origins *origins, base_str name) {
+  for (uint32_t i = 0; i < origins->count; i++)
+    if (base_str_equal(base_node_name(origins->names[i]), name)) return true;
+  return false;
+}
+
+bool ir_origins_listed(const ir_origins *origins, const char *list) {
+  for (const char *at = list; at && *at;) {
+    const base_str word = {at, strcspn(at, ",")};
+    if (ir_origins_have(origins, word)) return true;
+    at += word.length + (at[word.length] == ',');
+  }
+  return false;
+}
+
 ir_graph *ir_graph_new(const td_allocator *allocator, const ir_opset *ops) {
   base_arena *arena = base_arena_new_brief(allocator);
   ir_graph *g = arena ? base_new(arena, ir_graph, 1) : NULL;

@@ -25,6 +25,11 @@ typedef struct ir_origins {
   uint32_t count;
 } ir_origins;
 
+/* Is one of them the name of a node as its user wrote it (base_node_name)? */
+bool ir_origins_have(const ir_origins *origins, base_str name);
+/* Is one of them in `list`, such names, comma-separated? NULL lists none. */
+bool ir_origins_listed(const ir_origins *origins, const char *list);
+
 typedef struct ir_value_def {
   ir_info info;
   const char *name; /* the user's, unique or NULL */

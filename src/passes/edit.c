@@ -233,6 +233,10 @@ uint32_t passes_attr(const ir_op *op, const char *name) {
   return i;
 }
 
+kern_precision passes_precision(const passes_edit *e, const ir_node_def *node) {
+  return ir_origins_listed(&node->origins, e->setting->keep_f32) ? KERN_PRECISION_F32 : e->setting->precision;
+}
+
 int64_t passes_int(const ir_node_def *node, const char *name) {
   return base_attr_int(node->attrs, passes_attr(node->op, name));
 }

@@ -113,7 +113,6 @@ static td_status find_order(passes_edit *e, weights *w, bool *fits) {
 /* The kernel of such weights; one that takes x in 8 bits where that is asked for, and there is one. */
 static const kern_row *row_of(const passes_edit *e, weights *w) {
   const kern_row *bytes = kern_select(KERN_LINEAR_NBITS_I8, TD_I8, e->setting->isa);
-  w->x_bytes |= e->setting->precision == KERN_PRECISION_INT8;
   w->x_bytes &= bytes && kern_nbits_has_bytes(&w->l, bytes);
   return w->x_bytes ? bytes : kern_select(KERN_LINEAR_NBITS, TD_F32, e->setting->isa);
 }
@@ -160,6 +159,7 @@ static td_status rebuild(passes_edit *e, ir_node id, weights *w, ir_value x, ir_
   ir_value in[3] = {x, IR_NO_VALUE, bias}, made;
   bool fits = false;
   if (type->rank < 1 || (dtype != TD_F32 && dtype != TD_F16 && dtype != TD_BF16)) return TD_OK;
+  w->x_bytes |= passes_precision(e, ir_node_of(e->graph, id)) == KERN_PRECISION_INT8;
   TRY(pack(e, w, &in[1], &fits));
   if (!fits) return TD_OK;
   TRY(reorder(e, id, w, &in[0]));

@@ -39,6 +39,23 @@ static td_status check_names(const char *list, td_error *err) {
   return TD_OK;
 }
 
+/* Every node of the list is there. */
+static td_status check_nodes(const ir_graph *graph, const char *list, td_error *err) {
+  for (const char *at = list; at && *at;) {
+    const base_str word = {at, strcspn(at, ",")};
+    bool found = false;
+    for (uint32_t i = 1; i < graph->nodes.count && !found; i++)
+      found = graph->nodes.at[i].op && ir_origins_have(&graph->nodes.at[i].origins, word);
+    if (!found)
+      return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
+                       "no node is called '%.*s', which is to stay f32; `treadle inspect --stage imported` shows the "
+                       "nodes",
+                       (int)base_min_i64((int64_t)word.length, 200), word.at);
+    at += word.length + (at[word.length] == ',');
+  }
+  return TD_OK;
+}
+
 #ifdef PASSES_VERIFY /* debug builds */
 enum { VERIFY = 1 };
 #else
@@ -52,6 +69,7 @@ bool passes_runs(const passes_row *row, const passes_setting *setting) {
 
 td_status passes_run(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
   TRY(check_names(setting->disabled, err));
+  TRY(check_nodes(graph, setting->keep_f32, err));
   bool injected = !setting->inject;
   for (uint32_t i = 0; i < ROWS; i++) {
     changes[i] = 0;

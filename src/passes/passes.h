@@ -16,6 +16,7 @@ typedef struct passes_setting {
   bool kernels;             /* the result runs on kernels: run the passes that make their operators, too */
   bool loops;               /* operators run as one loop where they can */
   kern_precision precision; /* of constant weights of products */
+  const char *keep_f32;     /* nodes that it leaves as they are, comma-separated, or NULL */
   kern_math math;           /* which algorithms may round otherwise than a plain sum */
   uint32_t isa;             /* BASE_ISA_* that kernels may use */
   const base_speed *speed;  /* of this machine; NULL: nothing is known of it */

@@ -91,6 +91,8 @@ td_status passes_take_place(passes_edit *e, ir_node node, ir_value with);
 void passes_drop(passes_edit *e, ir_value v);
 /* `with` takes the place of `old`, uses and all. */
 td_status passes_replace(passes_edit *e, ir_value old, ir_value with);
+/* That of the setting, unless the node is among those that it leaves as they are. */
+kern_precision passes_precision(const passes_edit *e, const ir_node_def *node);
 /* Attributes by name; the operator must have them. */
 uint32_t passes_attr(const ir_op *op, const char *name);
 int64_t passes_int(const ir_node_def *node, const char *name);

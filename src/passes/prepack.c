@@ -251,7 +251,8 @@ static td_dtype stored_as(const passes_edit *e, const product *p, const kern_row
                                    [KERN_PRECISION_INT8] = TD_F32};
   if (!kern_takes_halves(row) || base_tensor_numel(&p->w) < HALVES_LEAST || p->w.dims[p->feature_axis] < 2 * row->lanes)
     return TD_F32;
-  if (types[e->setting->precision] != TD_F32) return types[e->setting->precision];
+  const td_dtype asked = types[passes_precision(e, p->node)];
+  if (asked != TD_F32) return asked;
   if (p->scale || !base_tensor_contiguous(&p->w)) return TD_F32;
   return holds(&p->w, TD_BF16) ? TD_BF16 : holds(&p->w, TD_F16) ? TD_F16 : TD_F32;
 }
@@ -260,7 +261,7 @@ static td_dtype stored_as(const passes_edit *e, const product *p, const kern_row
  * `k` are stored; else 0. */
 static int64_t takes_pairs(const passes_edit *e, const product *p, kern_family family, const kern_row *row, int64_t k) {
   const kern_row *by = kern_select(family, TD_BF16, e->setting->isa);
-  const bool takes = e->setting->precision == KERN_PRECISION_BF16 && by && by->lanes == row->lanes &&
+  const bool takes = passes_precision(e, p->node) == KERN_PRECISION_BF16 && by && by->lanes == row->lanes &&
                      base_tensor_numel(&p->w) >= PAIRS_LEAST && p->w.dims[p->feature_axis] >= row->lanes;
   return takes ? kern_pairs_depth_of(by, k) : 0;
 }
@@ -385,7 +386,7 @@ static td_status find_candidate(passes_edit *e, ir_node id) {
   const kern_row *row = kern_select(KERN_WINOGRAD, TD_F32, e->setting->isa);
   kern_winograd_choice choice = {.panel = row->lanes, .widest = WIDEST};
   const kern_row *bf16 =
-      e->setting->precision == KERN_PRECISION_BF16 ? kern_select(KERN_CONV, TD_BF16, e->setting->isa) : NULL;
+      passes_precision(e, node) == KERN_PRECISION_BF16 ? kern_select(KERN_CONV, TD_BF16, e->setting->isa) : NULL;
   if (node->op->id != OP_td_conv || passes_int(node, "panel")) return TD_OK;
   const base_tensor *w = passes_constant(e, node, 1);
   if (!w || w->dtype != TD_F32 || base_tensor_numel(w) == 0 || !winograd_layer(e, node, w, &choice.layer)) return TD_OK;

@@ -299,8 +299,9 @@ static void refuses_options(void **state) {
   td_model *model;
   const td_load_options wrong[] = {{.size = sizeof *wrong, .backend = "fast"},
                                    {.size = sizeof *wrong, .format = "pickle"},
-                                   {.size = sizeof *wrong, .disabled_passes = "folding"}};
-  for (size_t i = 0; i < 3; i++)
+                                   {.size = sizeof *wrong, .disabled_passes = "folding"},
+                                   {.size = sizeof *wrong, .keep_f32 = "nobody"}};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
     assert_int_equal(td_model_load_memory(f->bytes.at, f->bytes.length, &wrong[i], &model, &err), TD_BAD_ARGUMENT);
   const td_load_options weights = {.size = sizeof weights, .weights = "w.pth"};
   assert_int_equal(td_model_load(list_model, &weights, &model, &err), TD_BAD_ARGUMENT);

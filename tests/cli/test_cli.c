@@ -111,6 +111,7 @@ static void test_run_errors(void **state) {
       {2, "run net.onnx --input notes.txt", "no reader for this name; there are .npy"},
       {2, "run net.onnx --shape q=1x4", "there is no input called q"},
       {2, "run net.onnx --disable-passes fold,unfold", "there is no pass called 'unfold'; there are: "},
+      {2, "run net.onnx --precision bf16 --keep-f32 nobody", "no node is called 'nobody', which is to stay f32"},
       {5, "run net.onnx --output net.onnx", "net.onnx: the folder of --output cannot be made"},
       {2, "run net.onnx --shape x=1x5", "--shape 1x5 does not fit what the model declares, f32[batch,4]"},
       {2, "run net.onnx --shape x=1xx4", "is no shape"},

@@ -115,6 +115,26 @@ static void weights_are_rounded_once_to_16_bits(void **state) {
   base_arena_free(arena);
 }
 
+static void nodes_that_are_kept_stay_f32(void **state) {
+  (void)state;
+  if (!machine_has("avx2")) skip();
+  static const struct {
+    const char *keep;
+    td_dtype dtype;
+  } rows[] = {{NULL, TD_BF16},       {"", TD_BF16},        {"a.dense", TD_F32},
+              {"b,a.dense", TD_F32}, {"dense,a", TD_BF16}, {"a.dens", TD_BF16}};
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const passes_setting setting = {
+        .isa = level_of("avx2"), .precision = KERN_PRECISION_BF16, .keep_f32 = rows[i].keep};
+    const base_tensor t =
+        stored(arena, &setting, "input %0 \"x\": f32[2, 512]\nconst %1: f32[512, 512] = {", 512 * 512, 0.1,
+               "}\n%2 = td::linear(%0, %1) {n = 512}  # \"a.dense (Linear)\"\noutput \"y\" %2\n");
+    assert_int_equal(t.dtype, rows[i].dtype);
+  }
+  base_arena_free(arena);
+}
+
 /* What is packed some rows and channels at a time is what it is at once. */
 static void are_pairs(const char *level) {
   const uint32_t isa = level_of(level);
@@ -153,14 +173,16 @@ static void weights_of_products_of_bf16_are_pairs(void **state) {
 
 static void those_for_tiles_fill_whole_blocks(void **state) {
   (void)state;
-  if (!machine_has("avx512_amx")) skip();
-  are_pairs("avx512_amx");
+  const char *level = machine_has("avx512_amx") ? "avx512_amx" : "vector_tiles";
+  if (!machine_has(level)) skip(); /* a release on a CPU without tiles */
+  are_pairs(level);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(blocks_have_scales_and_zero_points),    cmocka_unit_test(rows_may_be_in_another_order),
-      cmocka_unit_test(dequantised_matrices_are_not_widened),  cmocka_unit_test(weights_are_rounded_once_to_16_bits),
-      cmocka_unit_test(weights_of_products_of_bf16_are_pairs), cmocka_unit_test(those_for_tiles_fill_whole_blocks)};
+      cmocka_unit_test(blocks_have_scales_and_zero_points),   cmocka_unit_test(rows_may_be_in_another_order),
+      cmocka_unit_test(dequantised_matrices_are_not_widened), cmocka_unit_test(weights_are_rounded_once_to_16_bits),
+      cmocka_unit_test(nodes_that_are_kept_stay_f32),         cmocka_unit_test(weights_of_products_of_bf16_are_pairs),
+      cmocka_unit_test(those_for_tiles_fill_whole_blocks)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -221,8 +221,8 @@ typedef struct td_load_options {
    * their own node. "here": the nodes of this machine that the process may use; else the nodes of a description, as
    * `treadle launch --machine` takes it, for tests. NULL: one copy. td_model_stats.node_bytes is what they cost. */
   const char *node_copies;
-  const char *keep_f32; /* comma-separated names of nodes that `precision` leaves as they are; NULL: none. A name that no
-                           node has: TD_BAD_ARGUMENT */
+  const char *keep_f32; /* comma-separated names of nodes that `precision` leaves as they are; NULL: none. Errors:
+                           TD_BAD_ARGUMENT where no node has a name */
 } td_load_options;
 
 /* A number of td_load_options.tuning. Texts are owned by the library. */

@@ -28,6 +28,15 @@ V_INLINE void b_store(uint8_t *p, vi a, int64_t n) { _mm512_mask_cvtepi32_storeu
 V_INLINE void b_store_x(byte_x *p, vi a, int64_t n) { b_store(p, a, n); }
 /* n bytes, at most a vector's lanes, as integers. */
 V_INLINE vi b_widen(const uint8_t *p, int64_t n) { return _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(v_first(n), p)); }
+/* n bytes, at most a vector's, zeros behind them; the larger of each two. */
+V_INLINE vi b_load_some(const uint8_t *p, int64_t n) {
+  return n == 64 ? _mm512_loadu_si512(p) : _mm512_maskz_loadu_epi8(~(~(__mmask64)0 << n), p);
+}
+V_INLINE void b_store_some(uint8_t *p, vi a, int64_t n) {
+  if (n == 64) _mm512_storeu_si512(p, a);
+  else _mm512_mask_storeu_epi8(p, ~(~(__mmask64)0 << n), a);
+}
+V_INLINE vi b_max(vi a, vi b) { return _mm512_max_epu8(a, b); }
 /* n elements, at most B_COPIED, as they are read, xor `flip`. */
 enum { B_COPIED = 64 };
 V_INLINE void b_copy(byte_x *to, const uint8_t *from, uint8_t flip, int64_t n) {
@@ -148,6 +157,17 @@ V_INLINE __m128i b_load_8(const uint8_t *p, int64_t n) {
   return _mm_cvtsi64_si128((int64_t)bytes);
 }
 V_INLINE vi b_widen(const uint8_t *p, int64_t n) { return _mm256_cvtepu8_epi32(b_load_8(p, n)); }
+V_INLINE vi b_load_some(const uint8_t *p, int64_t n) {
+  vi a = vi_set(0);
+  if (n == sizeof a) return b_load_x((const byte_x *)(const void *)p);
+  memcpy(&a, p, (size_t)n);
+  return a;
+}
+V_INLINE void b_store_some(uint8_t *p, vi a, int64_t n) {
+  if (n == sizeof a) b_store_i32((int32_t *)(void *)p, a);
+  else memcpy(p, &a, (size_t)n);
+}
+V_INLINE vi b_max(vi a, vi b) { return _mm256_max_epu8(a, b); }
 enum { B_COPIED = 16 };
 V_INLINE void b_copy(byte_x *to, const uint8_t *from, uint8_t flip, int64_t n) {
   for (int64_t i = 0; n < B_COPIED && i < n; i++) to[i] = (byte_x)(from[i] ^ flip);

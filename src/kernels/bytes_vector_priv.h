@@ -31,6 +31,19 @@ V_INLINE vi b_widen(const uint8_t *p, int64_t n) {
   for (int64_t i = 0; i < n; i++) a[i] = p[i];
   return a;
 }
+V_INLINE vi b_load_some(const uint8_t *p, int64_t n) {
+  vi a = vi_set(0);
+  memcpy(&a, p, (size_t)n);
+  return a;
+}
+V_INLINE void b_store_some(uint8_t *p, vi a, int64_t n) { memcpy(p, &a, (size_t)n); }
+V_INLINE vi b_max(vi a, vi b) {
+  uint8_t x[sizeof a], y[sizeof a];
+  memcpy(x, &a, sizeof x);
+  memcpy(y, &b, sizeof y);
+  for (size_t i = 0; i < sizeof x; i++) x[i] = x[i] > y[i] ? x[i] : y[i];
+  return b_load((const int8_t *)x);
+}
 V_INLINE void b_copy(byte_x *to, const uint8_t *from, uint8_t flip, int64_t n) {
   for (int64_t i = 0; i < n; i++) to[i] = from[i] ^ flip;
 }

@@ -161,6 +161,29 @@ static void elements_move_between_any_strides(void **state) {
       }
 }
 
+/* Planes of bytes become pixels, of lines with a gap behind them, too; nothing beside the result is written. */
+static void planes_become_pixels(void **state) {
+  (void)state;
+  enum { HEIGHT = 3, MOST_WIDTH = 17, MOST_COLOURS = 5, GAP = 2 };
+  static const int64_t widths[] = {0, 1, 2, 3, MOST_WIDTH};
+  for (int64_t colours = 1; colours <= MOST_COLOURS; colours++)
+    for (size_t i = 0; i < 2 * sizeof widths / sizeof *widths; i++) {
+      const int64_t width = widths[i / 2], pitch = width + (int64_t)(i % 2) * GAP, dims[] = {2, HEIGHT, width, colours};
+      uint8_t planes[2 * MOST_COLOURS * HEIGHT * (MOST_WIDTH + GAP)];
+      uint8_t got[2 * HEIGHT * MOST_WIDTH * MOST_COLOURS + 8], wanted[sizeof got];
+      for (size_t k = 0; k < sizeof planes; k++) planes[k] = byte_of((int64_t)k, 0);
+      memset(got, 0xee, sizeof got);
+      memset(wanted, 0xee, sizeof wanted);
+      base_tensor from = base_tensor_of(planes, TD_U8, 4, dims);
+      const int64_t strides[] = {colours * HEIGHT * pitch, pitch, 1, HEIGHT * pitch};
+      memcpy(from.strides, strides, sizeof strides);
+      const base_tensor to = base_tensor_of(got, TD_U8, 4, dims), other = base_tensor_of(wanted, TD_U8, 4, dims);
+      copy(&to, &from);
+      base_tensor_copy(&other, &from);
+      assert_memory_equal(got, wanted, sizeof got);
+    }
+}
+
 /* Rows and transpositions about the sizes of tiles and blocks, at every level of this machine. */
 static void permutations_move_at_every_level(void **state) {
   (void)state;
@@ -224,6 +247,7 @@ int main(void) {
       cmocka_unit_test(every_dtype_can_be_copied_and_f32_has_every_family),
       cmocka_unit_test(norms_refuse_weights_that_do_not_fit),
       cmocka_unit_test(elements_move_between_any_strides),
+      cmocka_unit_test(planes_become_pixels),
       cmocka_unit_test(permutations_move_at_every_level),
       cmocka_unit_test(small_shapes_and_packed_types),
   };

@@ -66,14 +66,10 @@ static td_status refuse_options(const td_model *m, td_error *err) {
   const struct {
     bool given;
     const char *what;
-  } options[] = {{m->disabled[0], "passes to leave out"},
-                 {m->alone[0], "nodes excluded from fusion"},
-                 {m->disabled_kernels[0], "kernels to leave out"},
-                 {m->taps[0], "results of nodes as outputs"},
-                 {m->math != KERN_MATH_DEFAULT, "another math"},
-                 {m->precision != KERN_PRECISION_F32, "a precision"},
-                 {m->keep_f32[0], "nodes that stay f32"},
-                 {m->method != NULL, "another method"},
+  } options[] = {{m->disabled[0], "passes to leave out"},          {m->alone[0], "nodes excluded from fusion"},
+                 {m->disabled_kernels[0], "kernels to leave out"}, {m->taps[0], "results of nodes as outputs"},
+                 {m->math != KERN_MATH_DEFAULT, "another math"},   {m->precision != KERN_PRECISION_F32, "a precision"},
+                 {m->keep_f32[0], "nodes that stay f32"},          {m->method != NULL, "another method"},
                  {m->specialise[0], "sizes to specialise for"}};
   for (size_t i = 0; i < sizeof options / sizeof *options; i++)
     if (options[i].given)

@@ -1,5 +1,5 @@
 /* pool_i8.c -- KERN_MAX_POOL of bytes: td::max_pool over [N, spatial..., C], a row of the result at a time, vectors of
- * channels in registers. Signed bytes are compared with their highest bit turned over, as unsigned ones. */
+ * channels in registers. Signed bytes are compared as unsigned ones, with their highest bit inverted. */
 #include "kernels/bytes_priv.h"
 #include "kernels/pool.h"
 

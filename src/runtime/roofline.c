@@ -188,8 +188,9 @@ static void list_rows(const sys_machine *m, uint32_t threads, td_roofline *r) {
   for (uint32_t i = 0; i < level_count * TYPES; i++) {
     const kern_level *level = &levels[i / TYPES];
     const td_dtype dtype = types[i % TYPES];
-    if (base_isa_lacks(m->isa, level->isa) || level->isa & BASE_ISA_EMULATED) continue;
-    if (!kern_select(KERN_PROBE_PEAK, dtype, level->isa)) continue;
+    const kern_row *row = kern_select(KERN_PROBE_PEAK, dtype, level->isa);
+    const bool emulated = row && dtype != TD_F32 && !base_isa_lacks(0, row->isa); /* says nothing of the CPU */
+    if (!row || emulated || level->isa & BASE_ISA_EMULATED || base_isa_lacks(m->isa, level->isa)) continue;
     for (uint32_t n = 1; n <= threads && r->peak_count < TD_ROOFLINE_ROWS; n = next_count(n, threads)) {
       td_peak *peak = &r->peaks[r->peak_count++];
       *peak = (td_peak){.dtype = dtype, .threads = n};

@@ -12,15 +12,7 @@
 #include "resets.h"
 #include "reply.h"
 
-enum {
-  MOST_STREAMS = 128,
-  WINDOW = 1 << 20,
-  FIELD_BYTES = 16384,
-  GRPC_HEAD = 5,
-  MOST_FIELDS = 16,
-  FRAME_BYTES = 9,
-  MOST_EARLY = 1000
-};
+enum { MOST_STREAMS = 128, WINDOW = 1 << 20, FIELD_BYTES = 16384, GRPC_HEAD = 5, MOST_FIELDS = 16 };
 
 typedef struct stream {
   serve_job job;

@@ -51,18 +51,23 @@ static void count_reply(const serve_job *job) {
   job->server->replies[job->status < 300 ? 0 : job->status < 500 ? 1 : 2]++;
 }
 
+/* The head of the reply, in one or in parts, which is sent next. */
+static void begin_reply(loop *l, connection *c) {
+  if (l->server->draining || !c->head.keep_alive) c->close_after = true;
+  connection_name(c);
+  c->out_count = serve_write_head(c->out, &c->job, &c->parts, c->close_after);
+  c->sent = 0;
+}
+
 void connection_reply(loop *l, connection *c) {
   serve_job *job = &c->job;
   if (job->reply.failed) { /* what fits into the head needs no memory */
     job->status = job->is_over ? 503 : 507;
     job->reply.length = 0;
   }
-  if (l->server->draining || !c->head.keep_alive) c->close_after = true;
-  connection_name(c);
-  c->out_count = serve_write_head(c->out, job, &c->parts, c->close_after);
+  begin_reply(l, c);
   count_reply(job);
   c->reply_count = base_str_is(c->head.method, "HEAD") ? 0 : job->reply.length;
-  c->sent = 0;
   c->replied_ns = sys_clock_ns();
   c->state = WRITE;
   write_whole(l, c);
@@ -110,13 +115,8 @@ void connection_extend(serve_job *job, serve_job *part) {
   }
   const bool begins = c->state == COMPUTE;
   serve_parts_add(&c->parts, part);
-  if (begins) {
-    if (c->loop->server->draining || !c->head.keep_alive) c->close_after = true;
-    connection_name(c);
-    c->out_count = serve_write_head(c->out, job, &c->parts, c->close_after);
-    c->sent = 0;
-    c->state = PARTS;
-  }
+  if (begins) begin_reply(c->loop, c);
+  if (begins) c->state = PARTS;
   write_parts(c->loop, c);
 }
 

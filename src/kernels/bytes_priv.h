@@ -199,6 +199,10 @@ V_INLINE void b_narrow(uint8_t *to, const vi *q, const b_bytes *b, int64_t n, co
   if (n == 16) _mm_storeu_si128((__m128i *)(void *)to, bytes);
   else memcpy(to, &bytes, (size_t)n);
 }
+#else
+#include "kernels/bytes_vector_priv.h"
+#endif
+#if !defined V_AVX512 /* whole rows are as others, and tables are read a byte at a time */
 enum { B_WHOLE_RUN = V_LANES };
 V_INLINE int64_t b_whole_from(int64_t vector, int64_t run) { return vector * V_LANES + run; }
 V_INLINE void b_zip_whole(byte_x *to, const uint8_t *const *row, uint8_t flip) {
@@ -215,8 +219,6 @@ enum { B_TABLED = 64 };
 V_INLINE void b_lookup(uint8_t *to, const uint8_t *from, const b_table *t, int64_t n) {
   for (int64_t i = 0; i < n; i++) to[i] = t->bytes[from[i]];
 }
-#else
-#include "kernels/bytes_vector_priv.h"
 #endif
 enum { BYTES_ROW = BYTES_PANELS * V_LANES }; /* columns of a tile */
 #endif

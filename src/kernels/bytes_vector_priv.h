@@ -5,7 +5,7 @@
 #include "kernels/simd_priv.h"
 
 #define BYTES_BY_FOURS 1
-enum { BYTES_DEPTH = 4, BYTES_PANELS = 4, B_COPIED = 64, B_WHOLE_RUN = V_LANES, B_TABLED = 64 };
+enum { BYTES_DEPTH = 4, BYTES_PANELS = 4, B_COPIED = 64 };
 typedef uint8_t byte_x;
 #define b_opaque(x) ((void)(x))
 V_INLINE vi b_load(const int8_t *p) {
@@ -64,19 +64,5 @@ V_INLINE void b_narrow(uint8_t *to, const vi *q, const b_bytes *b, int64_t n, co
     const int byte = b_within(word, 0, 255);
     to[i] = plain ? (uint8_t)byte : (uint8_t)b_within(byte, b->least, b->most) ^ b->flip;
   }
-}
-V_INLINE int64_t b_whole_from(int64_t vector, int64_t run) { return vector * V_LANES + run; }
-V_INLINE void b_zip_whole(byte_x *to, const uint8_t *const *row, uint8_t flip) {
-  V_FOR(p, BYTES_PANELS) b_zip(to + p * V_LANES * BYTES_DEPTH, row, p * V_LANES, V_LANES, flip);
-}
-V_INLINE void b_narrow_whole(uint8_t *to, const vi *q, const b_bytes *b, const bool plain) {
-  b_narrow(to, q, b, BYTES_PANELS * V_LANES, plain);
-}
-typedef struct b_table {
-  const uint8_t *bytes;
-} b_table;
-V_INLINE b_table b_table_of(const uint8_t *bytes) { return (b_table){bytes}; }
-V_INLINE void b_lookup(uint8_t *to, const uint8_t *from, const b_table *t, int64_t n) {
-  for (int64_t i = 0; i < n; i++) to[i] = t->bytes[from[i]];
 }
 #endif

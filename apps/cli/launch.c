@@ -41,8 +41,8 @@ const cli_command cli_serve = {
 
 const cli_command cli_quantize = {
     .name = "quantize",
-    .operands = "MODEL --data PATH -o OUT.onnx [OPTION]...",
-    .summary = "write a model in 8 or 4 bits, and tell what that costs",
+    .operands = "MODEL --data PATH [-o OUT.onnx] [OPTION]...",
+    .summary = "write a model in 8 or 4 bits, or find what bf16 is to leave in f32",
     .text = "`treadle quantize --help` lists the options.",
     .program = "treadle-quantize",
 };

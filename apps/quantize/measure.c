@@ -6,13 +6,23 @@
 #include <string.h>
 #include <unistd.h>
 
-td_status quant_open(quant_runner *r, base_text file, td_error *err) {
-  const td_load_options options = {.size = sizeof options};
+static td_status open_session(quant_runner *r, td_error *err) {
   const td_session_options session = {.size = sizeof session};
+  return td_session_new(r->model, &session, &r->session, err);
+}
+
+td_status quant_open(quant_runner *r, base_text file, const char *isa, td_error *err) {
+  const td_load_options options = {.size = sizeof options, .isa = isa};
   *r = (quant_runner){.file = file};
   if (file.failed) return base_no_memory(err, "a model");
   TRY(td_model_load_memory(r->file.at, r->file.length, &options, &r->model, err));
-  return td_session_new(r->model, &session, &r->session, err);
+  return open_session(r, err);
+}
+
+td_status quant_open_path(quant_runner *r, const char *path, const td_load_options *options, td_error *err) {
+  *r = (quant_runner){0};
+  TRY(td_model_load(path, options, &r->model, err));
+  return open_session(r, err);
 }
 
 void quant_close(quant_runner *r) {
@@ -59,8 +69,8 @@ static td_status observe(const quant_runner *r, const quant_data *data, quant_ra
   return TD_OK;
 }
 
-td_status quant_measure(quant_model *m, const quant_data *data, quant_observer observer, quant_ranges *ranges,
-                        td_error *err) {
+td_status quant_measure(quant_model *m, const quant_data *data, quant_observer observer, const char *isa,
+                        quant_ranges *ranges, td_error *err) {
   const char **names = base_new(m->arena, const char *, (size_t)ranges->at.count + 1);
   base_text file = {.allocator = &base_libc_allocator};
   quant_runner r;
@@ -75,7 +85,7 @@ td_status quant_measure(quant_model *m, const quant_data *data, quant_observer o
     names[count++] = range->name;
   }
   quant_write_tapped(m, names, count, &file);
-  td_status status = quant_open(&r, file, err);
+  td_status status = quant_open(&r, file, isa, err);
   if (status == TD_OK) status = observe(&r, data, ranges, false, err);
   for (uint32_t i = 0; i < ranges->at.count && observer != QUANT_MINMAX && status == TD_OK; i++)
     if (!(ranges->at.at[i].bins = base_new(m->arena, uint64_t, QUANT_BINS))) status = base_no_memory(err, "histograms");

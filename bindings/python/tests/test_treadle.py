@@ -185,6 +185,23 @@ class Quantising(unittest.TestCase):
             self.assertGreater(np.linalg.norm(plain - narrow), 0)
             report = treadle.quantize("builtin:mobilenet_v3_small", [{"input": samples[0]}], path, mode="int4", layers=0, max_loss=0)
             self.assertIn("0 of 2 layers narrow", report)
+            self.assertIsNone(report.keep_f32)
+
+    def test_halves(self):
+        x = np.random.default_rng(0).random((1, 3, 224, 224), dtype="f4")
+        try:
+            report = treadle.quantize("builtin:mobilenet_v3_small", [x], mode="bf16", layers=1)
+        except treadle.Unsupported as error: # a CPU without conversions of 16 bits
+            self.assertIn("changes no layer here", str(error))
+            return
+        self.assertIn("layers narrow, on 1 samples\n", report)
+        self.assertEqual(report.keep_f32, "")
+        report = treadle.quantize("builtin:mobilenet_v3_small", [x], mode="bf16", layers=0, max_loss=0)
+        self.assertIn(f"--precision bf16 --keep-f32 '{report.keep_f32}'", report)
+        plain, kept, narrow = (treadle.load("builtin:mobilenet_v3_small", **options)(x) for options in (
+            {}, {"precision": "bf16", "keep_f32": report.keep_f32}, {"precision": "bf16"}))
+        self.assertTrue((plain == kept).all())
+        self.assertFalse((plain == narrow).all())
 
     def test_misuse(self):
         with self.assertRaises(treadle.BadArgument) as caught:

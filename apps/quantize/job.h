@@ -1,0 +1,61 @@
+/* job.h -- one call of `treadle-quantize`: its words, the model's layers, and what these cost. */
+#ifndef QUANTIZE_JOB_H
+#define QUANTIZE_JOB_H
+#include "measure.h"
+#include "sys/sys.h"
+
+/* A layer that may be narrow. */
+typedef struct quant_layer {
+  const char *label;
+  quant_node *node; /* NULL in a mode of 16 bits, whose layers are known by name alone */
+  double alone;     /* the loss where it alone is narrow */
+  bool kept;        /* in f32 */
+} quant_layer;
+
+typedef struct job {
+  const char *model_path, *out_path, *data_path, *max_loss_text, *isa, *weights;
+  const char *mode_name, *observer_name, *block_text, *layers_text;
+  BASE_VEC(const char *) keep;
+  double max_loss;       /* < 0: none */
+  int64_t layers_told;   /* of the report */
+  const char *precision; /* "bf16", "f16": no file is written anew; NULL: one is */
+  bool json;
+  sys_mapping map;
+  base_text exported;
+  base_arena *arena;
+  quant_model m;
+  quant_ranges ranges;
+  quant_data data;
+  quant_recipe recipe;
+  quant_observer observer;
+  quant_runner f32;
+  BASE_VEC(const char *) outputs;
+  BASE_VEC(quant_layer) layers;
+} job;
+
+/* ---- losses (loss.c) ---- */
+
+enum { QUANT_ALL = -1 };
+/* Of each output, with all layers narrow that are not kept, or `alone` and no other. */
+td_status quant_loss(const job *j, int64_t alone, uint32_t samples, quant_error *errors, double *loss, td_error *err);
+td_status quant_loss_alone(job *j, quant_error *errors, td_error *err);
+/* Keeps layers until the loss is at most j->max_loss: of those that cost most alone as few as do, and then none
+ * without which the others do. */
+td_status quant_keep_costly(job *j, quant_error *errors, double *loss, td_error *err);
+void quant_keep(quant_layer *layer, bool kept);
+uint32_t quant_kept(const job *j);
+/* Layer numbers, the costliest first. NULL: out of memory. */
+uint32_t *quant_by_cost(const job *j);
+
+/* ---- weights of 16 bits (half.c) ---- */
+
+/* Finds the layers whose weights or operands j->precision changes, and opens the model of f32. */
+td_status quant_find_halves(job *j, td_error *err);
+td_status quant_open_halves(const job *j, int64_t alone, quant_runner *r, td_error *err);
+/* "A,B": the layers that are kept, as td_load_options.keep_f32 takes them. NULL: out of memory. */
+const char *quant_kept_names(const job *j);
+
+/* ---- the report (report.c) ---- */
+
+td_status quant_report(const job *j, const quant_error *errors, td_error *err);
+#endif

@@ -2,6 +2,7 @@
 #ifndef QUANTIZE_JOB_H
 #define QUANTIZE_JOB_H
 #include "measure.h"
+#include "smooth.h"
 #include "sys/sys.h"
 
 /* A layer that may be narrow. */
@@ -13,17 +14,19 @@ typedef struct quant_layer {
 } quant_layer;
 
 typedef struct job {
-  const char *model_path, *out_path, *data_path, *max_loss_text, *isa, *weights;
+  const char *model_path, *out_path, *data_path, *max_loss_text, *isa, *weights, *smooth_text;
   const char *mode_name, *observer_name, *block_text, *layers_text;
   BASE_VEC(const char *) keep;
   double max_loss;       /* < 0: none */
+  double alpha;          /* of smoothing, given or found; < 0: none was better */
   int64_t layers_told;   /* of the report */
   const char *precision; /* "bf16", "f16": no file is written anew; NULL: one is */
   bool json;
   sys_mapping map;
-  base_text exported;
+  base_text exported, smoothed_file; /* `m` may be of either */
   base_arena *arena;
   quant_model m;
+  quant_smoothing smoothing;
   quant_ranges ranges;
   quant_data data;
   quant_recipe recipe;
@@ -32,6 +35,13 @@ typedef struct job {
   BASE_VEC(const char *) outputs;
   BASE_VEC(quant_layer) layers;
 } job;
+
+/* ---- products of 8 and 4 bits (prepare.c) ---- */
+
+/* Finds the layers of j->m and, for static ones, the ranges between them. */
+td_status quant_prepare(job *j, td_error *err);
+/* Replaces j->m by its smoothed form, with the alpha that was given or does best on some samples. */
+td_status quant_smooth(job *j, td_error *err);
 
 /* ---- losses (loss.c) ---- */
 

@@ -24,6 +24,8 @@ static const char help[] =
     "                       rows as they come; weights: weights alone, of 8 bits; int4: of 4 bits, by block;\n"
     "                       bf16, f16: as --precision would have it; nothing is rewritten\n"
     "  --observer O         minmax (the default), percentile, mse, entropy: how static ranges are chosen\n"
+    "  --smooth A           moves outliers of activations into the weights of matrix products (SmoothQuant) before:\n"
+    "                       auto tries several A by the outputs' error, 0.5 shares them evenly; static and dynamic\n"
     "  --block N            elements of a block of int4: 16 to 256, a power of 2; default 32\n"
     "  --keep NODE          leaves this node in f32; may be given again\n"
     "  --max-loss X         leaves as few layers in f32 as make the relative error of each output at most X\n"
@@ -40,6 +42,7 @@ static td_status read_words(job *j, int count, char **words, bool *helped, td_er
     const char *name, *brief, **value;
   } const taken[] = {{"--isa", "", &j->isa},
                      {"--weights", "", &j->weights},
+                     {"--smooth", "", &j->smooth_text},
                      {"--data", "", &j->data_path},
                      {"--output", "-o", &j->out_path},
                      {"--mode", "", &j->mode_name},
@@ -100,6 +103,13 @@ static td_status read_numbers(job *j, td_error *err) {
   if (j->max_loss_text) j->max_loss = strtod(j->max_loss_text, &end);
   if (j->max_loss_text && (end == j->max_loss_text || *end || !(j->max_loss >= 0)))
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "--max-loss '%s': a number from 0 on, as 0.01", j->max_loss_text);
+  if (j->smooth_text && strcmp(j->smooth_text, "auto") != 0) j->alpha = strtod(j->smooth_text, &end);
+  if (j->smooth_text && strcmp(j->smooth_text, "auto") != 0 &&
+      (end == j->smooth_text || *end || !(j->alpha >= 0 && j->alpha <= 1)))
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "--smooth '%s': auto, or a number from 0 to 1, as 0.5",
+                     j->smooth_text);
+  if (j->smooth_text && mode > QUANT_DYNAMIC)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "--smooth is for activations of 8 bits: --mode static or dynamic");
   if (!j->model_path || !j->data_path || (!j->out_path && !j->precision))
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "a model, --data and --output are needed; see --help");
   return TD_OK;
@@ -128,53 +138,16 @@ static td_status read_model(job *j, td_error *err) {
   return quant_read(j->arena, j->exported.at, j->exported.length, &j->m, err);
 }
 
-static td_status keep_nodes(job *j, td_error *err) {
-  for (uint32_t k = 0; k < j->keep.count; k++) {
-    bool found = false;
-    for (uint32_t i = 0; i < j->m.nodes.count; i++) {
-      quant_node *n = &j->m.nodes.at[i];
-      if (strcmp(n->label, j->keep.at[k]) == 0) found = n->kept = true;
-    }
-    if (!found)
-      return base_fail(err, TD_BAD_ARGUMENT, j->model_path, -1, "--keep: no node is called %s", j->keep.at[k]);
-  }
-  return TD_OK;
-}
-
-static td_status list_products(job *j, td_error *err) {
-  for (uint32_t i = 0; i < j->m.outputs.count; i++) {
-    const char **slot = base_vec_push(j->arena, &j->outputs);
-    if (!slot) return base_no_memory(err, "outputs");
-    *slot = j->m.outputs.at[i];
-  }
-  for (uint32_t i = 0; i < j->m.nodes.count; i++) {
-    quant_node *n = &j->m.nodes.at[i];
-    if (!n->is_product) continue;
-    quant_layer *layer = base_vec_push(j->arena, &j->layers);
-    if (!layer) return base_no_memory(err, "layers");
-    *layer = (quant_layer){.label = n->label, .node = n, .kept = n->kept};
-  }
-  if (!j->layers.count)
-    return base_fail(err, TD_UNSUPPORTED, j->model_path, -1,
-                     "no node is a convolution, MatMul or Gemm with a constant matrix of f32%s",
-                     j->recipe.mode == QUANT_STATIC ? "" : " (convolutions are for --mode static)");
-  return TD_OK;
-}
-
 /* ---- the two ways ---- */
 
-/* Finds what may be of 8 or 4 bits, and opens the model of f32. */
 static td_status find_products(job *j, td_error *err) {
   base_text plain = {.allocator = &base_libc_allocator};
   TRY(read_model(j, err));
-  TRY(quant_find(&j->m, j->recipe.mode, &j->ranges, err));
-  TRY(keep_nodes(j, err));
-  TRY(list_products(j, err));
   TRY(quant_list_data(j->arena, j->data_path, &j->data, err));
-  if (j->recipe.mode == QUANT_STATIC) TRY(quant_measure(&j->m, &j->data, j->observer, j->isa, &j->ranges, err));
-  if (j->recipe.mode == QUANT_STATIC) j->recipe.ranges = &j->ranges;
   quant_write_tapped(&j->m, NULL, 0, &plain);
-  return quant_open(&j->f32, plain, j->isa, err);
+  TRY(quant_open(&j->f32, plain, j->isa, err));
+  if (j->smooth_text) TRY(quant_smooth(j, err));
+  return quant_prepare(j, err);
 }
 
 static td_status find_halves(job *j, td_error *err) {
@@ -236,7 +209,9 @@ static td_status quantize(job *j, int count, char **words, td_error *err) {
 
 int main(int count, char **words) {
   td_error err = {.offset = -1};
-  job j = {.arena = base_arena_new(&base_libc_allocator), .exported = {.allocator = &base_libc_allocator}};
+  job j = {.arena = base_arena_new(&base_libc_allocator),
+           .exported = {.allocator = &base_libc_allocator},
+           .smoothed_file = {.allocator = &base_libc_allocator}};
   if (!j.arena) return TD_NO_RESOURCE;
   const td_status status = quantize(&j, count - 1, words + 1, &err);
   if (status != TD_OK) {
@@ -246,6 +221,7 @@ int main(int count, char **words) {
   quant_close(&j.f32);
   sys_unmap(&j.map);
   base_text_free(&j.exported);
+  base_text_free(&j.smoothed_file);
   base_arena_free(j.arena);
   return (int)status;
 }

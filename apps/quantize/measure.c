@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "smooth.h"
+
 static td_status open_session(quant_runner *r, td_error *err) {
   const td_session_options session = {.size = sizeof session};
   return td_session_new(r->model, &session, &r->session, err);
@@ -95,6 +97,48 @@ td_status quant_measure(quant_model *m, const quant_data *data, quant_observer o
     quant_choose(&ranges->at.at[i], observer);
   }
   quant_progress("", 0, 0);
+  quant_close(&r);
+  return status;
+}
+
+/* ---- magnitudes of channels ---- */
+
+static td_status observe_channels(const quant_runner *r, size_t first, const quant_data *data, quant_smoothing *s,
+                                  td_error *err) {
+  for (uint32_t i = 0; i < data->count; i++) {
+    base_arena *arena = base_arena_new(&base_libc_allocator);
+    if (!arena) return base_no_memory(err, "a sample");
+    quant_progress("channels", i + 1, data->count);
+    td_status status = run(r, data, i, arena, err);
+    for (uint32_t k = 0; k < s->at.count && status == TD_OK; k++) {
+      quant_smoothed *to = &s->at.at[k];
+      td_tensor t;
+      status = td_session_output(r->session, first + k, &t, err);
+      if (status != TD_OK || t.dtype != TD_F32 || !t.rank || t.dims[t.rank - 1] != to->channels) continue;
+      int64_t count = 1;
+      for (int32_t d = 0; d < t.rank; d++) count *= t.dims[d];
+      for (int64_t n = 0; n < count; n++) {
+        const float x = fabsf(((const float *)t.data)[n]);
+        if (isfinite(x)) to->most[n % to->channels] = fmaxf(to->most[n % to->channels], x);
+      }
+    }
+    base_arena_free(arena);
+    TRY(status);
+  }
+  quant_progress("", 0, 0);
+  return TD_OK;
+}
+
+td_status quant_measure_smoothed(const quant_model *m, const quant_data *data, const char *isa, quant_smoothing *s,
+                                 td_error *err) {
+  const char **names = base_new(m->arena, const char *, (size_t)s->at.count + 1);
+  base_text file = {.allocator = &base_libc_allocator};
+  quant_runner r;
+  if (!names) return base_no_memory(err, "tensors");
+  for (uint32_t i = 0; i < s->at.count; i++) names[i] = s->at.at[i].x;
+  quant_write_tapped(m, names, s->at.count, &file);
+  td_status status = quant_open(&r, file, isa, err);
+  if (status == TD_OK) status = observe_channels(&r, m->outputs.count, data, s, err);
   quant_close(&r);
   return status;
 }

@@ -31,6 +31,9 @@ static td_status read_node(quant_model *m, fmt_wire wire, td_error *err) {
     const char **slot = f.number == NODE_INPUT ? base_vec_push(m->arena, &n->in) : base_vec_push(m->arena, &n->out);
     if (!slot) return base_no_memory(err, "a model");
     *slot = text;
+    if (f.number == NODE_OUTPUT && *text &&
+        !base_map_put(&m->producers, m->arena, base_str_of(text), m->nodes.count - 1, NULL))
+      return base_no_memory(err, "a model");
   }
   n->label = *n->name ? n->name : n->out.count ? n->out.at[0] : n->op;
   return TD_OK;
@@ -150,3 +153,45 @@ float quant_float(const quant_node *n, const char *name, float absent) {
 }
 
 const char *quant_in(const quant_node *n, uint32_t i) { return i < n->in.count ? n->in.at[i] : ""; }
+
+bool quant_is_of(const quant_node *n, const char *const *list) {
+  while (*list && strcmp(n->op, *list) != 0) list++;
+  return *list && (!*n->domain || strcmp(n->domain, "ai.onnx") == 0);
+}
+
+bool quant_is_op(const quant_node *n, const char *op) { return quant_is_of(n, (const char *const[]){op, NULL}); }
+
+bool quant_is_constant(const quant_model *m, const char *name) {
+  return !*name || base_map_get(&m->weights, base_str_of(name)) != NULL;
+}
+
+const quant_node *quant_producer(const quant_model *m, const char *name) {
+  const uint32_t *at = base_map_get(&m->producers, base_str_of(name));
+  return at ? &m->nodes.at[*at] : NULL;
+}
+
+/* The matrix or window of a product, also behind a transposition; `axis`: of what comes out. Gemm: as a linear layer is
+ * written. */
+bool quant_product_weight(const quant_model *m, const quant_node *n, base_tensor *w, int32_t *axis) {
+  const bool conv = quant_is_op(n, "Conv"), gemm = quant_is_op(n, "Gemm");
+  if ((!conv && !gemm && !quant_is_op(n, "MatMul")) || quant_is_constant(m, quant_in(n, 0))) return false;
+  if (gemm && (quant_int(n, "transA", 0) || quant_float(n, "alpha", 1) != 1 || quant_float(n, "beta", 1) != 1))
+    return false;
+  const bool direct = quant_weight(m, quant_in(n, 1), w);
+  const quant_node *turn = direct ? NULL : quant_producer(m, quant_in(n, 1));
+  const bool transposed =
+      turn && quant_is_op(n, "MatMul") && quant_is_op(turn, "Transpose") && quant_last(turn, "perm", 0) == 0;
+  if (!direct && !(transposed && quant_weight(m, quant_in(turn, 0), w))) return false;
+  *axis = conv || transposed || (gemm && quant_int(n, "transB", 0)) ? 0 : 1;
+  return base_tensor_numel(w) > 0 && (conv ? w->rank >= 3 : w->rank == 2);
+}
+
+/* [k, n] from [n, k]. */
+bool quant_transpose(const quant_model *m, const base_tensor *t, base_tensor *transposed) {
+  const int64_t n = t->dims[0], k = t->dims[1], dims[] = {k, n};
+  float *to = base_new(m->arena, float, (size_t)(n * k));
+  if (!to) return false;
+  for (int64_t i = 0; i < n * k; i++) to[i % k * n + i / k] = ((const base_f32 *)t->data)[i];
+  *transposed = base_tensor_of(to, TD_F32, 2, dims);
+  return true;
+}

@@ -32,7 +32,8 @@ typedef struct quant_model {
   BASE_VEC(quant_node) nodes;
   BASE_VEC(fmt_wire) initializers; /* TensorProtos */
   BASE_VEC(const char *) outputs;
-  base_map weights; /* name -> position in initializers */
+  base_map weights;   /* name -> position in initializers */
+  base_map producers; /* name -> position in nodes */
 } quant_model;
 
 /* `bytes` must outlive the model. TD_UNSUPPORTED: an operator set before 13. */
@@ -45,6 +46,15 @@ int64_t quant_last(const quant_node *n, const char *name, int64_t absent);
 float quant_float(const quant_node *n, const char *name, float absent);
 /* Operand `i`, or "" where there is none. */
 const char *quant_in(const quant_node *n, uint32_t i);
+/* Is it one of ONNX's own operators of the list, which NULL ends? */
+bool quant_is_of(const quant_node *n, const char *const *list);
+bool quant_is_op(const quant_node *n, const char *op);
+bool quant_is_constant(const quant_model *m, const char *name); /* or none */
+const quant_node *quant_producer(const quant_model *m, const char *name);
+/* The matrix or window of a product, also behind a transposition; `axis`: of what comes out. False: none of f32. */
+bool quant_product_weight(const quant_model *m, const quant_node *n, base_tensor *w, int32_t *axis);
+/* [k, n] from [n, k]. False: out of memory. */
+bool quant_transpose(const quant_model *m, const base_tensor *t, base_tensor *transposed);
 
 /* ---- ranges of tensors (observe.c) ---- */
 

@@ -38,6 +38,10 @@ static void print_end(const job *j, const char *kept) {
   const uint32_t all = j->layers.count;
   printf("%u of %u layers narrow, on %u samples%s%s\n", all - quant_kept(j), all, j->data.count,
          j->out_path ? ": " : "", j->out_path ? j->out_path : "");
+  if (j->smooth_text && j->alpha < 0) printf("not smoothed: no alpha made the error smaller\n");
+  else if (j->smooth_text)
+    printf("smoothed with alpha %.2f: %u operands by what made them, %u by a Mul\n", j->alpha, j->smoothing.folded,
+           j->smoothing.at.count - j->smoothing.folded);
   if (j->precision) printf("--precision %s", j->precision);
   if (j->precision && *kept) printf(" --keep-f32 '%s'", kept);
   if (j->precision) printf("\n");
@@ -86,6 +90,11 @@ static td_status print_json(const job *j, const quant_error *errors, const uint3
   json_object_set_new(root, "mode", json_string(j->mode_name ? j->mode_name : "static"));
   json_object_set_new(root, "samples", json_integer(j->data.count));
   json_object_set_new(root, "layers", json_integer(j->layers.count));
+  if (j->smooth_text)
+    json_object_set_new(root, "smoothed",
+                        j->alpha < 0 ? json_null()
+                                     : json_pack("{s:f,s:i,s:i}", "alpha", j->alpha, "folded", (int)j->smoothing.folded,
+                                                 "by_mul", (int)(j->smoothing.at.count - j->smoothing.folded)));
   json_object_set_new(root, "outputs", outputs_of(j, errors));
   json_object_set_new(root, "costliest", layers_of(j, order));
   json_object_set_new(root, "kept", names);

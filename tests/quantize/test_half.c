@@ -69,7 +69,11 @@ static const char *text_in(const json_t *root, const char *list, size_t index, c
 }
 
 /* Levels without conversions of 16 bits have no such layer. */
-static bool has_halves(fixture *f) { return strstr(run(f, "info").out, "avx2") != NULL; }
+static bool has_halves(fixture *f) {
+  const outcome info = run(f, "info");
+  assert_int_equal(info.status, 0);
+  return strstr(info.out, "avx2") != NULL;
+}
 
 static void the_sensitive_layer_is_named(void **state) {
   fixture *f = *state;

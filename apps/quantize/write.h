@@ -1,0 +1,36 @@
+/* write.h -- parts of an ONNX file, written anew. */
+#ifndef QUANTIZE_WRITE_H
+#define QUANTIZE_WRITE_H
+#include "quantize.h"
+
+enum { MODEL_GRAPH = 7, MODEL_OPSET = 8, GRAPH_NODE = 1, GRAPH_INITIALIZER = 5, GRAPH_OUTPUT = 12, NODE_INPUT = 1 };
+
+typedef struct quant_writer {
+  const quant_model *m;
+  const quant_recipe *recipe; /* NULL: nothing is quantised */
+  bool *near;                 /* of each node: static, and a narrow product is among its neighbours' neighbours */
+  base_text graph, added;     /* initializers */
+  bool unnamed;               /* memory ran out in quant_name */
+  td_error *err;
+} quant_writer;
+
+typedef struct quant_number {
+  const char *name;
+  int64_t value;
+} quant_number;
+
+#define QUANT_LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
+/* A node of our own, named after its first result. */
+void quant_put_node(quant_writer *w, const char *op, const char *domain, const char *const *in, const char *const *out,
+                    const quant_number *numbers, uint32_t count);
+/* The node with other operands; NULL among them: as it was. */
+void quant_put_again(quant_writer *w, const quant_node *n, const char *const *in);
+void quant_put_constant(quant_writer *w, const char *name, td_dtype dtype, int32_t rank, const int64_t *dims,
+                        const void *data);
+/* Copies the model with the graph written, and a set of operators more. */
+td_status quant_put_model(quant_writer *w, bool microsoft, base_text *out);
+/* A name made of one of the model's; "": out of memory, as in quant_put_model's result. */
+const char *quant_name(quant_writer *w, const char *tensor, const char *what);
+fmt_wire quant_graph(const quant_model *m);
+const char *quant_initializer_name(const quant_model *m, uint32_t i);
+#endif

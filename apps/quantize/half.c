@@ -10,13 +10,17 @@
 #include <string.h>
 
 static td_load_options options_of(const job *j, const char *precision, const char *keep) {
-  return (td_load_options){
-      .size = sizeof(td_load_options), .isa = j->isa, .weights = j->weights, .precision = precision, .keep_f32 = keep};
+  return (td_load_options){.size = sizeof(td_load_options),
+                           .isa = j->engine.isa,
+                           .allocator = j->engine.allocator,
+                           .weights = j->weights,
+                           .precision = precision,
+                           .keep_f32 = keep};
 }
 
 /* All but `alone`, or those that are kept. */
 static const char *list_names(const job *j, int64_t alone) {
-  base_text list = {.allocator = &base_libc_allocator};
+  base_text list = {.allocator = j->engine.allocator};
   for (uint32_t i = 0; i < j->layers.count; i++) {
     if (alone == QUANT_ALL ? !j->layers.at[i].kept : alone == (int64_t)i) continue;
     if (list.length) base_text_add(&list, ",", 1);
@@ -94,7 +98,7 @@ static td_status add_uses(const quant_runner *r, const base_map *index, use *use
 
 /* One run, behind which steps have figures. */
 static td_status run_once(const job *j, const quant_runner *r, td_error *err) {
-  base_arena *arena = base_arena_new(&base_libc_allocator);
+  base_arena *arena = base_arena_new(j->engine.allocator);
   if (!arena) return base_no_memory(err, "a sample");
   td_status status = quant_set_sample(&j->data, 0, r->model, r->session, arena, err);
   if (status == TD_OK) status = td_session_run(r->session, err);

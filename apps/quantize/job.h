@@ -1,6 +1,8 @@
 /* job.h -- one call of `treadle-quantize`: its words, the model's layers, and what these cost. */
 #ifndef QUANTIZE_JOB_H
 #define QUANTIZE_JOB_H
+#include <stdio.h>
+
 #include "measure.h"
 #include "smooth.h"
 #include "sys/sys.h"
@@ -14,9 +16,11 @@ typedef struct quant_layer {
 } quant_layer;
 
 typedef struct job {
-  const char *model_path, *out_path, *data_path, *max_loss_text, *isa, *weights, *smooth_text;
+  const char *model_path, *out_path, *data_path, *max_loss_text, *weights, *smooth_text;
   const char *mode_name, *observer_name, *block_text, *layers_text;
   BASE_VEC(const char *) keep;
+  quant_engine engine;
+  FILE *to;              /* the report */
   double max_loss;       /* < 0: none */
   double alpha;          /* of smoothing, given or found; < 0: none was better */
   int64_t layers_told;   /* of the report */
@@ -68,4 +72,7 @@ const char *quant_kept_names(const job *j);
 /* ---- the report (report.c) ---- */
 
 td_status quant_report(const job *j, const quant_error *errors, td_error *err);
+
+/* The whole program, but for what it says when it fails. */
+td_status quant_run(int count, char **words, const td_allocator *allocator, FILE *to, td_error *err);
 #endif

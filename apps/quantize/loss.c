@@ -8,11 +8,11 @@
 enum { ALONE_SAMPLES = 4 /* of which a layer's own cost is found */ };
 
 static td_status open_written(const job *j, int64_t alone, quant_runner *r, td_error *err) {
-  base_text file = {.allocator = &base_libc_allocator};
+  base_text file = {.allocator = j->engine.allocator};
   quant_recipe recipe = j->recipe;
   recipe.alone = alone == QUANT_ALL ? NULL : j->layers.at[alone].node;
   const td_status status = quant_write(&j->m, &recipe, &file, err);
-  if (status == TD_OK) return quant_open(r, file, j->isa, err);
+  if (status == TD_OK) return quant_open(r, file, &j->engine, err);
   base_text_free(&file);
   return status;
 }

@@ -13,16 +13,16 @@ static td_status open_session(quant_runner *r, td_error *err) {
   return td_session_new(r->model, &session, &r->session, err);
 }
 
-td_status quant_open(quant_runner *r, base_text file, const char *isa, td_error *err) {
-  const td_load_options options = {.size = sizeof options, .isa = isa};
-  *r = (quant_runner){.file = file};
+td_status quant_open(quant_runner *r, base_text file, const quant_engine *engine, td_error *err) {
+  const td_load_options options = {.size = sizeof options, .isa = engine->isa, .allocator = engine->allocator};
+  *r = (quant_runner){.allocator = engine->allocator, .file = file};
   if (file.failed) return base_no_memory(err, "a model");
   TRY(td_model_load_memory(r->file.at, r->file.length, &options, &r->model, err));
   return open_session(r, err);
 }
 
 td_status quant_open_path(quant_runner *r, const char *path, const td_load_options *options, td_error *err) {
-  *r = (quant_runner){0};
+  *r = (quant_runner){.allocator = options->allocator};
   TRY(td_model_load(path, options, &r->model, err));
   return open_session(r, err);
 }
@@ -51,7 +51,7 @@ static td_status run(const quant_runner *r, const quant_data *data, uint32_t i, 
 static td_status observe(const quant_runner *r, const quant_data *data, quant_ranges *ranges, bool histogram,
                          td_error *err) {
   for (uint32_t i = 0; i < data->count; i++) {
-    base_arena *arena = base_arena_new(&base_libc_allocator);
+    base_arena *arena = base_arena_new(r->allocator);
     if (!arena) return base_no_memory(err, "a sample");
     quant_progress(histogram ? "histograms" : "ranges", i + 1, data->count);
     td_status status = run(r, data, i, arena, err);
@@ -71,10 +71,10 @@ static td_status observe(const quant_runner *r, const quant_data *data, quant_ra
   return TD_OK;
 }
 
-td_status quant_measure(quant_model *m, const quant_data *data, quant_observer observer, const char *isa,
+td_status quant_measure(quant_model *m, const quant_data *data, quant_observer observer, const quant_engine *engine,
                         quant_ranges *ranges, td_error *err) {
   const char **names = base_new(m->arena, const char *, (size_t)ranges->at.count + 1);
-  base_text file = {.allocator = &base_libc_allocator};
+  base_text file = {.allocator = engine->allocator};
   quant_runner r;
   if (!names) return base_no_memory(err, "tensors");
   uint32_t count = 0;
@@ -87,7 +87,7 @@ td_status quant_measure(quant_model *m, const quant_data *data, quant_observer o
     names[count++] = range->name;
   }
   quant_write_tapped(m, names, count, &file);
-  td_status status = quant_open(&r, file, isa, err);
+  td_status status = quant_open(&r, file, engine, err);
   if (status == TD_OK) status = observe(&r, data, ranges, false, err);
   for (uint32_t i = 0; i < ranges->at.count && observer != QUANT_MINMAX && status == TD_OK; i++)
     if (!(ranges->at.at[i].bins = base_new(m->arena, uint64_t, QUANT_BINS))) status = base_no_memory(err, "histograms");
@@ -106,7 +106,7 @@ td_status quant_measure(quant_model *m, const quant_data *data, quant_observer o
 static td_status observe_channels(const quant_runner *r, size_t first, const quant_data *data, quant_smoothing *s,
                                   td_error *err) {
   for (uint32_t i = 0; i < data->count; i++) {
-    base_arena *arena = base_arena_new(&base_libc_allocator);
+    base_arena *arena = base_arena_new(r->allocator);
     if (!arena) return base_no_memory(err, "a sample");
     quant_progress("channels", i + 1, data->count);
     td_status status = run(r, data, i, arena, err);
@@ -129,15 +129,15 @@ static td_status observe_channels(const quant_runner *r, size_t first, const qua
   return TD_OK;
 }
 
-td_status quant_measure_smoothed(const quant_model *m, const quant_data *data, const char *isa, quant_smoothing *s,
-                                 td_error *err) {
+td_status quant_measure_smoothed(const quant_model *m, const quant_data *data, const quant_engine *engine,
+                                 quant_smoothing *s, td_error *err) {
   const char **names = base_new(m->arena, const char *, (size_t)s->at.count + 1);
-  base_text file = {.allocator = &base_libc_allocator};
+  base_text file = {.allocator = engine->allocator};
   quant_runner r;
   if (!names) return base_no_memory(err, "tensors");
   for (uint32_t i = 0; i < s->at.count; i++) names[i] = s->at.at[i].x;
   quant_write_tapped(m, names, s->at.count, &file);
-  td_status status = quant_open(&r, file, isa, err);
+  td_status status = quant_open(&r, file, engine, err);
   if (status == TD_OK) status = observe_channels(&r, m->outputs.count, data, s, err);
   quant_close(&r);
   return status;
@@ -184,7 +184,7 @@ static td_status compare_output(const quant_runner *f32, const quant_runner *nar
 td_status quant_compare(const quant_runner *f32, const quant_runner *narrow, const quant_data *data, uint32_t samples,
                         quant_error *errors, uint32_t count, td_error *err) {
   for (uint32_t i = 0; i < samples; i++) {
-    base_arena *arena = base_arena_new(&base_libc_allocator);
+    base_arena *arena = base_arena_new(f32->allocator);
     if (!arena) return base_no_memory(err, "a sample");
     td_status status = run(f32, data, i, arena, err);
     if (status == TD_OK) status = run(narrow, data, i, arena, err);

@@ -3,21 +3,28 @@
 #define QUANTIZE_MEASURE_H
 #include "quantize.h"
 
+/* How models are loaded, here and by the job. */
+typedef struct quant_engine {
+  const char *isa; /* the level, or NULL */
+  const td_allocator *allocator;
+} quant_engine;
+
 /* A model in memory on its samples. */
 typedef struct quant_runner {
+  const td_allocator *allocator;
   base_text file;
   td_model *model;
   td_session *session;
 } quant_runner;
-/* Takes `file` over; close it in any case. `isa`: the level, or NULL. */
-td_status quant_open(quant_runner *r, base_text file, const char *isa, td_error *err);
+/* Takes `file` over; close it in any case. */
+td_status quant_open(quant_runner *r, base_text file, const quant_engine *engine, td_error *err);
 td_status quant_open_path(quant_runner *r, const char *path, const td_load_options *options, td_error *err);
 void quant_close(quant_runner *r);
 
 /* One line on a terminal, over and over; "" ends it. */
 void quant_progress(const char *what, uint32_t done, uint32_t all);
 
-td_status quant_measure(quant_model *m, const quant_data *data, quant_observer observer, const char *isa,
+td_status quant_measure(quant_model *m, const quant_data *data, quant_observer observer, const quant_engine *engine,
                         quant_ranges *ranges, td_error *err);
 
 /* How far an output is from that of f32, over all samples. */

@@ -5,6 +5,7 @@
 
 enum { MODEL_GRAPH = 7, MODEL_OPSET = 8, GRAPH_NODE = 1, GRAPH_INITIALIZER = 5, GRAPH_OUTPUT = 12 };
 enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_NAME = 3, NODE_OP = 4, NODE_ATTRIBUTE = 5, NODE_DOMAIN = 7 };
+enum { TENSOR_NAME = 8, TENSOR_LOCATION = 14, TENSOR_EXTERNAL = 1 };
 
 static td_status text_of(quant_model *m, const fmt_field *field, const char **text, td_error *err) {
   base_str str;
@@ -50,10 +51,28 @@ static td_status name_in(quant_model *m, fmt_wire wire, uint32_t number, const c
   return TD_OK;
 }
 
+static td_status read_initializer(quant_model *m, fmt_wire wire, td_error *err) {
+  base_tensor *slot = base_vec_push(m->arena, &m->initializers);
+  const char *name;
+  fmt_tensor_proto proto = {0};
+  if (!slot) return base_no_memory(err, "a model");
+  const td_status status = fmt_tensor_proto_read(m->arena, wire, &proto, err); /* the engine tells what is wrong */
+  if (status == TD_NO_RESOURCE) return status;
+  const bool is_f32 = status == TD_OK && !proto.is_external && proto.tensor.dtype == TD_F32;
+  *slot = is_f32 ? proto.tensor : (base_tensor){.dtype = TD_INVALID};
+  TRY(name_in(m, wire, TENSOR_NAME, &name, err));
+  while (fmt_wire_more(&wire)) {
+    fmt_field f;
+    TRY(fmt_wire_next(&wire, &f, err));
+    m->is_external |= f.number == TENSOR_LOCATION && f.value == TENSOR_EXTERNAL;
+  }
+  const bool put = base_map_put(&m->weights, m->arena, base_str_of(name), m->initializers.count - 1, NULL);
+  return put ? TD_OK : base_no_memory(err, "a model");
+}
+
 static td_status read_graph(quant_model *m, fmt_wire wire, td_error *err) {
   while (fmt_wire_more(&wire)) {
     fmt_field f;
-    const char *name;
     TRY(fmt_wire_next(&wire, &f, err));
     if (f.number == GRAPH_NODE) TRY(read_node(m, f.bytes, err));
     if (f.number == GRAPH_OUTPUT) {
@@ -61,13 +80,7 @@ static td_status read_graph(quant_model *m, fmt_wire wire, td_error *err) {
       if (!slot) return base_no_memory(err, "a model");
       TRY(name_in(m, f.bytes, 1, slot, err));
     }
-    if (f.number != GRAPH_INITIALIZER) continue;
-    fmt_wire *slot = base_vec_push(m->arena, &m->initializers);
-    if (!slot) return base_no_memory(err, "a model");
-    *slot = f.bytes;
-    TRY(name_in(m, f.bytes, 8, &name, err));
-    if (!base_map_put(&m->weights, m->arena, base_str_of(name), m->initializers.count - 1, NULL))
-      return base_no_memory(err, "a model");
+    if (f.number == GRAPH_INITIALIZER) TRY(read_initializer(m, f.bytes, err));
   }
   return TD_OK;
 }
@@ -94,22 +107,13 @@ td_status quant_read(base_arena *arena, const void *bytes, size_t size, quant_mo
     if (f.number == MODEL_GRAPH) TRY(read_graph(m, f.bytes, err));
     if (f.number == MODEL_OPSET) TRY(read_opset(m, f.bytes, err));
   }
-  if (m->opset < 13)
-    return base_fail(err, TD_UNSUPPORTED, NULL, -1,
-                     "its operators are those of version %lld of ONNX; scales for each channel need 13: convert it "
-                     "with onnx.version_converter",
-                     (long long)m->opset);
   return TD_OK;
 }
 
 bool quant_weight(const quant_model *m, const char *name, base_tensor *t) {
-  const uint32_t *at = base_map_get(&m->weights, base_str_of(name));
-  fmt_tensor_proto proto;
-  td_error ignored;
-  if (!*name || !at || fmt_tensor_proto_read(m->arena, m->initializers.at[*at], &proto, &ignored) != TD_OK ||
-      proto.is_external || proto.tensor.dtype != TD_F32)
-    return false;
-  *t = proto.tensor;
+  const uint32_t *at = *name ? base_map_get(&m->weights, base_str_of(name)) : NULL;
+  if (!at || m->initializers.at[*at].dtype != TD_F32) return false;
+  *t = m->initializers.at[*at];
   return true;
 }
 

@@ -44,7 +44,7 @@ td_status quant_prepare(job *j, td_error *err) {
   TRY(list_products(j, err));
   if (j->recipe.mode != QUANT_STATIC) return TD_OK;
   j->recipe.ranges = &j->ranges;
-  return quant_measure(&j->m, &j->data, j->observer, j->isa, &j->ranges, err);
+  return quant_measure(&j->m, &j->data, j->observer, &j->engine, &j->ranges, err);
 }
 
 /* ---- smoothing ---- */
@@ -53,9 +53,9 @@ enum { SEARCH_SAMPLES = 16 /* by which alphas are compared */ };
 
 /* The loss of the model smoothed with `alpha`, < 0: as it is; all else of the job is as in the end. */
 static td_status try_alpha(const job *j, double alpha, double *loss, td_error *err) {
-  base_text file = {.allocator = &base_libc_allocator};
+  base_text file = {.allocator = j->engine.allocator};
   job trial = *j;
-  trial.arena = base_arena_new(&base_libc_allocator);
+  trial.arena = base_arena_new(j->engine.allocator);
   if (!trial.arena) return base_no_memory(err, "a trial");
   trial.m.arena = trial.arena;
   memset(&trial.layers, 0, sizeof trial.layers);
@@ -65,6 +65,7 @@ static td_status try_alpha(const job *j, double alpha, double *loss, td_error *e
   td_status status = TD_OK;
   if (alpha >= 0) status = quant_write_smoothed(&trial.m, &trial.smoothing, alpha, &file, err);
   else quant_write_tapped(&trial.m, NULL, 0, &file);
+  if (file.failed) status = base_no_memory(err, "a trial");
   if (status == TD_OK) status = quant_read(trial.arena, file.at, file.length, &trial.m, err);
   if (status == TD_OK) status = quant_prepare(&trial, err);
   quant_error *errors = base_new(trial.arena, quant_error, (size_t)trial.outputs.count + 1);
@@ -81,7 +82,7 @@ td_status quant_smooth(job *j, td_error *err) {
   double least = INFINITY;
   TRY(quant_find(&j->m, QUANT_DYNAMIC, &j->ranges, err));
   TRY(quant_find_smoothed(&j->m, &j->smoothing, err));
-  TRY(quant_measure_smoothed(&j->m, &j->data, j->isa, &j->smoothing, err));
+  TRY(quant_measure_smoothed(&j->m, &j->data, &j->engine, &j->smoothing, err));
   for (uint32_t i = 0; i < count; i++) {
     double loss;
     TRY(try_alpha(j, alphas[i], &loss, err));

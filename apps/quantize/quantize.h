@@ -29,14 +29,16 @@ typedef struct quant_model {
   base_arena *arena;
   fmt_wire file;
   int64_t opset;
+  bool is_external; /* weights are in files beside it */
   BASE_VEC(quant_node) nodes;
-  BASE_VEC(fmt_wire) initializers; /* TensorProtos */
+  BASE_VEC(base_tensor) initializers; /* of another type than f32: TD_INVALID */
   BASE_VEC(const char *) outputs;
   base_map weights;   /* name -> position in initializers */
   base_map producers; /* name -> position in nodes */
 } quant_model;
 
-/* `bytes` must outlive the model. TD_UNSUPPORTED: an operator set before 13. */
+enum { QUANT_OPSET = 13 /* the first with scales for each channel */ };
+/* `bytes` must outlive the model, of any operator set. */
 td_status quant_read(base_arena *arena, const void *bytes, size_t size, quant_model *m, td_error *err);
 /* The initializer called `name`. False: it is none, or of another type than f32. */
 bool quant_weight(const quant_model *m, const char *name, base_tensor *t);

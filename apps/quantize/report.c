@@ -15,36 +15,36 @@ static uint32_t told_of(const job *j) {
 /* ---- as text ---- */
 
 static void print_outputs(const job *j, const quant_error *errors) {
-  printf("%-32s %14s %14s %14s\n", "output", "relative error", "largest", "top-1 agrees");
+  fprintf(j->to, "%-32s %14s %14s %14s\n", "output", "relative error", "largest", "top-1 agrees");
   for (uint32_t i = 0; i < j->outputs.count; i++) {
     const quant_error *e = &errors[i];
-    if (!e->rows) printf("%-32s %14s\n", j->outputs.at[i], "no f32");
-    else printf("%-32s %14.6f %14.6g %13.2f%%\n", j->outputs.at[i], quant_relative(e), e->most, percent(e));
+    if (!e->rows) fprintf(j->to, "%-32s %14s\n", j->outputs.at[i], "no f32");
+    else fprintf(j->to, "%-32s %14.6f %14.6g %13.2f%%\n", j->outputs.at[i], quant_relative(e), e->most, percent(e));
   }
 }
 
 static void print_layers(const job *j, const uint32_t *order) {
   const uint32_t count = told_of(j);
   if (!count) return;
-  if (j->precision) printf("layer, alone in %-44s %14s\n", j->precision, "relative error");
-  else printf("%-60s %14s\n", "layer, alone in 8 or 4 bits", "relative error");
+  if (j->precision) fprintf(j->to, "layer, alone in %-44s %14s\n", j->precision, "relative error");
+  else fprintf(j->to, "%-60s %14s\n", "layer, alone in 8 or 4 bits", "relative error");
   for (uint32_t k = 0; k < count; k++) {
     const quant_layer *layer = &j->layers.at[order[k]];
-    printf("%-60s %14.6f%s\n", layer->label, layer->alone, layer->kept ? "  kept in f32" : "");
+    fprintf(j->to, "%-60s %14.6f%s\n", layer->label, layer->alone, layer->kept ? "  kept in f32" : "");
   }
 }
 
 static void print_end(const job *j, const char *kept) {
   const uint32_t all = j->layers.count;
-  printf("%u of %u layers narrow, on %u samples%s%s\n", all - quant_kept(j), all, j->data.count,
-         j->out_path ? ": " : "", j->out_path ? j->out_path : "");
-  if (j->smooth_text && j->alpha < 0) printf("not smoothed: no alpha made the error smaller\n");
+  fprintf(j->to, "%u of %u layers narrow, on %u samples%s%s\n", all - quant_kept(j), all, j->data.count,
+          j->out_path ? ": " : "", j->out_path ? j->out_path : "");
+  if (j->smooth_text && j->alpha < 0) fprintf(j->to, "not smoothed: no alpha made the error smaller\n");
   else if (j->smooth_text)
-    printf("smoothed with alpha %.2f: %u operands by what made them, %u by a Mul\n", j->alpha, j->smoothing.folded,
-           j->smoothing.at.count - j->smoothing.folded);
-  if (j->precision) printf("--precision %s", j->precision);
-  if (j->precision && *kept) printf(" --keep-f32 '%s'", kept);
-  if (j->precision) printf("\n");
+    fprintf(j->to, "smoothed with alpha %.2f: %u operands by what made them, %u by a Mul\n", j->alpha,
+            j->smoothing.folded, j->smoothing.at.count - j->smoothing.folded);
+  if (j->precision) fprintf(j->to, "--precision %s", j->precision);
+  if (j->precision && *kept) fprintf(j->to, " --keep-f32 '%s'", kept);
+  if (j->precision) fprintf(j->to, "\n");
 }
 
 /* ---- as JSON ---- */
@@ -102,7 +102,7 @@ static td_status print_json(const job *j, const quant_error *errors, const uint3
   char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
   json_decref(root);
   if (!text) return base_no_memory(err, "a report");
-  puts(text);
+  fprintf(j->to, "%s\n", text);
   free(text);
   return TD_OK;
 }

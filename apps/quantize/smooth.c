@@ -123,8 +123,9 @@ static void set_factors(quant_smoothed *s, double alpha) {
 }
 
 /* A constant of the channels, divided: its new name. */
-static const char *put_divided(quant_writer *w, const quant_smoothed *s, const quant_node *n, const char *name) {
-  const char *to = quant_name(w, n->out.at[0], strcmp(name, quant_in(n, 2)) == 0 ? "bias_smoothed" : "scale_smoothed");
+static const char *put_divided(quant_writer *w, const quant_smoothed *s, const quant_node *n, uint32_t operand) {
+  const char *name = n->in.at[operand], *what = operand == 2 ? "bias_smoothed" : "scale_smoothed",
+             *to = quant_name(w, n->out.at[0], what);
   float *values = base_new(w->m->arena, float, (size_t)s->channels);
   base_tensor t;
   if (!values || !quant_weight(w->m, name, &t)) {
@@ -172,11 +173,11 @@ static void replace_operands(quant_writer *w, const quant_smoothing *all, const 
     s = &all->at.at[i];
     if (s->behind != n && s->shifted != n) continue;
     if (quant_is_of(n, norms)) {
-      in[1] = put_divided(w, s, n, n->in.at[1]);
-      if (*quant_in(n, 2)) in[2] = put_divided(w, s, n, n->in.at[2]);
+      in[1] = put_divided(w, s, n, 1);
+      if (*quant_in(n, 2)) in[2] = put_divided(w, s, n, 2);
     } else {
       const int constant = constant_of(w->m, n, s->channels);
-      in[constant] = put_divided(w, s, n, n->in.at[constant]);
+      in[constant] = put_divided(w, s, n, (uint32_t)constant);
     }
   }
 }

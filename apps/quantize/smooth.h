@@ -23,8 +23,8 @@ typedef struct quant_smoothing {
 /* Needs the products of quant_find. TD_UNSUPPORTED: there are none with constant matrices. */
 td_status quant_find_smoothed(quant_model *m, quant_smoothing *s, td_error *err);
 /* Channels' magnitudes on the data. */
-td_status quant_measure_smoothed(const quant_model *m, const quant_data *data, const char *isa, quant_smoothing *s,
-                                 td_error *err);
+td_status quant_measure_smoothed(const quant_model *m, const quant_data *data, const quant_engine *engine,
+                                 quant_smoothing *s, td_error *err);
 /* Appends the model, equal to `m` but for rounding, whose factors are most^alpha / weight_most^(1 - alpha). */
 td_status quant_write_smoothed(quant_model *m, quant_smoothing *s, double alpha, base_text *out, td_error *err);
 /* The Muls are not to be quantised: in 8 bits what they divide would be lost. */

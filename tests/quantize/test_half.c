@@ -1,28 +1,20 @@
 /* `treadle quantize --mode bf16`: which layer is to stay in f32, of models in which one is sensitive by construction.
  */
-#include "cli/fixture.h"
+#include "quantize/build.h"
 
 enum { LAYERS = 3, SIZE = 512, SAMPLES = 2 };
 static const char *const names[LAYERS] = {"/first", "/middle", "/last"};
-
-static float noise(uint32_t *seed) {
-  *seed = *seed * 1664525 + 1013904223;
-  return (float)(*seed >> 8) / (1 << 24) - 0.5F;
-}
 
 /* A square matrix whose columns come in pairs, so that operands do; of a sensitive layer the rows of a pair are +40 and
  * -40 beside small numbers: exactly in f32 they cancel, in 16 bits the small numbers are lost. */
 static void put_matrix(base_text *graph, const char *name, bool sensitive, uint32_t *seed) {
   static float w[SIZE][SIZE];
-  base_text t = {.allocator = &base_libc_allocator};
   for (int k = 0; k < SIZE; k++)
     for (int n = 0; n < SIZE; n += 2) {
       const float small = noise(seed) / 8;
       w[k][n] = w[k][n + 1] = !sensitive ? small : (k % 2 ? -40 : 40) + small;
     }
-  const base_tensor tensor = base_tensor_of(w, TD_F32, 2, (int64_t[]){SIZE, SIZE});
-  fmt_put_tensor_proto(&t, name, &tensor);
-  put_message(graph, 5, &t);
+  put_weight(graph, name, w[0], 2, (int64_t[]){SIZE, SIZE});
 }
 
 /* Products in a row; and samples whose elements come in pairs. */

@@ -1,33 +1,11 @@
 /* `treadle quantize --smooth`: models some of whose channels are outliers, which 8 bits for all channels cannot hold.
  */
-#include "cli/fixture.h"
+#include "quantize/build.h"
 
 enum { CHANNELS = 64, ROWS = 8, SAMPLES = 3 };
 
-static float noise(uint32_t *seed) {
-  *seed = *seed * 1664525 + 1013904223;
-  return (float)(*seed >> 8) / (1 << 24) - 0.5F;
-}
-
 /* By how much a channel of x is larger than others, and its weights smaller. */
 static float size_of(int channel) { return channel == 5 || channel == 40 ? 200 : 1; }
-
-static void put_weight(base_text *graph, const char *name, float *values, int32_t rank) {
-  base_text t = {.allocator = &base_libc_allocator};
-  const base_tensor tensor = base_tensor_of(values, TD_F32, rank, (int64_t[]){CHANNELS, CHANNELS});
-  fmt_put_tensor_proto(&t, name, &tensor);
-  put_message(graph, 5, &t);
-}
-
-#define IN(...) ((const char *const[]){__VA_ARGS__, NULL})
-static void put_step(base_text *graph, const char *op, const char *const *in, const char *out) {
-  base_text node = {.allocator = &base_libc_allocator};
-  for (; *in; in++) fmt_put_str(&node, 1, *in);
-  fmt_put_str(&node, 2, out);
-  fmt_put_str(&node, 3, out);
-  fmt_put_str(&node, 4, op);
-  put_message(graph, 1, &node);
-}
 
 /* What stands in front of the product, and whether the division can be folded into it. */
 typedef struct front {
@@ -57,7 +35,8 @@ static void put_front(base_text *graph, const front *f) {
 static void write_model(const front *f) {
   static float w[CHANNELS][CHANNELS];
   float scale[CHANNELS], bias[CHANNELS];
-  base_text graph = {.allocator = &base_libc_allocator}, model = graph, opset = graph;
+  base_text graph = {.allocator = &base_libc_allocator};
+  const int64_t square[] = {CHANNELS, CHANNELS};
   uint32_t seed = 3;
   for (int k = 0; k < CHANNELS; k++) {
     scale[k] = size_of(k);
@@ -69,47 +48,20 @@ static void write_model(const front *f) {
   }
   put_front(&graph, f);
   if (f->is_gemm) {
-    base_text node = {.allocator = &base_libc_allocator}, attribute = node;
-    fmt_put_str(&attribute, 1, "transB");
-    fmt_put_int(&attribute, 3, 1);
-    fmt_put_int(&attribute, 20, 2);
-    put_message(&node, 5, &attribute);
-    const char *const in[] = {"h", "w", "bias"};
-    for (int i = 0; i < 3; i++) fmt_put_str(&node, 1, in[i]);
-    fmt_put_str(&node, 2, "y");
-    fmt_put_str(&node, 3, "y");
-    fmt_put_str(&node, 4, "Gemm");
+    base_text node = step_of("Gemm", IN("h", "w", "bias"), "y");
+    put_int_attribute(&node, "transB", 1);
     put_message(&graph, 1, &node);
   } else {
     put_step(&graph, "MatMul", IN("h", "w"), f->is_residual ? "product" : "y");
   }
   if (f->is_residual) put_step(&graph, "Add", IN("h", "product"), "y");
-  put_weight(&graph, "scale", scale, 1);
-  put_weight(&graph, "bias", bias, 1);
-  put_weight(&graph, "w", w[0], 2);
+  put_weight(&graph, "scale", scale, 1, square);
+  put_weight(&graph, "bias", bias, 1, square);
+  put_weight(&graph, "w", w[0], 2, square);
   put_value(&graph, 11, "x", TD_F32, 2, (int64_t[]){ROWS, CHANNELS});
   put_value(&graph, 12, "y", TD_F32, 2, (int64_t[]){ROWS, CHANNELS});
   if (f->is_residual) put_value(&graph, 12, "product", TD_F32, 2, (int64_t[]){ROWS, CHANNELS});
-  fmt_put_int(&model, 1, 8);
-  fmt_put_str(&opset, 1, "");
-  fmt_put_int(&opset, 2, 17);
-  put_message(&model, 8, &opset);
-  put_message(&model, 7, &graph);
-  save("model.onnx", &model);
-  base_text_free(&model);
-}
-
-static void write_samples(void) {
-  uint32_t seed = 11;
-  assert_int_equal(system("mkdir -p samples"), 0);
-  for (int s = 0; s < SAMPLES; s++) {
-    float x[ROWS * CHANNELS];
-    char path[32];
-    for (int i = 0; i < ROWS * CHANNELS; i++) x[i] = 4 * noise(&seed);
-    snprintf(path, sizeof path, "samples/%d.npy", s);
-    const base_tensor t = base_tensor_of(x, TD_F32, 2, (int64_t[]){ROWS, CHANNELS});
-    save_npy(path, &t);
-  }
+  save_graph("model.onnx", &graph, 17);
 }
 
 /* Of the last output, in which no residual hides the product. */
@@ -140,7 +92,7 @@ static double difference(fixture *f) {
 
 static void outliers_move_into_weights(void **state) {
   fixture *f = *state;
-  write_samples();
+  write_samples(SAMPLES, 2, (int64_t[]){ROWS, CHANNELS});
   for (size_t i = 0; i < sizeof fronts / sizeof *fronts; i++) {
     write_model(&fronts[i]);
     for (int mode = 0; mode < 2; mode++) {
@@ -163,7 +115,7 @@ static void outliers_move_into_weights(void **state) {
 /* With every layer kept the file is the smoothed model of f32. */
 static void smoothed_f32_is_what_it_was(void **state) {
   fixture *f = *state;
-  write_samples();
+  write_samples(SAMPLES, 2, (int64_t[]){ROWS, CHANNELS});
   for (size_t i = 0; i < sizeof fronts / sizeof *fronts; i++) {
     write_model(&fronts[i]);
     json_t *report;
@@ -186,7 +138,7 @@ static void what_cannot_be_is_refused(void **state) {
               {"--smooth auto --mode int4", "--mode static or dynamic", 2},
               {"--smooth auto --mode bf16", "--mode static or dynamic", 2}};
   fixture *f = *state;
-  write_samples();
+  write_samples(SAMPLES, 2, (int64_t[]){ROWS, CHANNELS});
   write_model(&fronts[0]);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     const outcome o =

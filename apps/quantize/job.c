@@ -19,6 +19,7 @@ static const char help[] =
     "f16\n"
     "                       any that `treadle run` takes\n"
     "  --data PATH          samples: .npy files and pictures, or folders of NAME.npy for several inputs\n"
+    "  --test PATH          other samples, on which the report's outputs are compared; default: those of --data\n"
     "  -o, --output FILE    the ONNX file to be written; of bf16 and f16 the list for --keep-f32\n"
     "  --mode M             static (the default): all between products in 8 bits; dynamic: products that quantise\n"
     "                       rows as they come; weights: weights alone, of 8 bits; int4: of 4 bits, by block;\n"
@@ -40,12 +41,19 @@ static const char help[] =
 static td_status read_words(job *j, int count, char **words, bool *helped, td_error *err) {
   struct {
     const char *name, *brief, **value;
-  } const taken[] = {{"--isa", "", &j->engine.isa},         {"--weights", "", &j->weights},
-                     {"--smooth", "", &j->smooth_text},     {"--data", "", &j->data_path},
-                     {"--output", "-o", &j->out_path},      {"--mode", "", &j->mode_name},
-                     {"--observer", "", &j->observer_name}, {"--block", "", &j->block_text},
-                     {"--max-loss", "", &j->max_loss_text}, {"--layers", "", &j->layers_text},
-                     {"--preprocess", "", &j->data.preset}, {"--keep", "", NULL}};
+  } const taken[] = {{"--isa", "", &j->engine.isa},
+                     {"--weights", "", &j->weights},
+                     {"--smooth", "", &j->smooth_text},
+                     {"--data", "", &j->data_path},
+                     {"--test", "", &j->test_path},
+                     {"--output", "-o", &j->out_path},
+                     {"--mode", "", &j->mode_name},
+                     {"--observer", "", &j->observer_name},
+                     {"--block", "", &j->block_text},
+                     {"--max-loss", "", &j->max_loss_text},
+                     {"--layers", "", &j->layers_text},
+                     {"--preprocess", "", &j->data.preset},
+                     {"--keep", "", NULL}};
   for (int i = 0; i < count; i++) {
     size_t k = 0;
     const size_t options = sizeof taken / sizeof *taken;
@@ -149,10 +157,17 @@ static td_status read_model(job *j, td_error *err) {
 
 /* ---- the two ways ---- */
 
+static td_status list_samples(job *j, td_error *err) {
+  TRY(quant_list_data(j->arena, j->data_path, &j->data, err));
+  j->judged = j->data;
+  return j->test_path ? quant_list_data(j->arena, j->test_path, &j->judged, err) : TD_OK;
+}
+
+/* Finds what may be of 8 or 4 bits, and opens the model of f32. */
 static td_status find_products(job *j, td_error *err) {
   base_text plain = {.allocator = j->engine.allocator};
   TRY(read_model(j, err));
-  TRY(quant_list_data(j->arena, j->data_path, &j->data, err));
+  TRY(list_samples(j, err));
   quant_write_tapped(&j->m, NULL, 0, &plain);
   TRY(quant_open(&j->f32, plain, &j->engine, err));
   if (j->smooth_text) TRY(quant_smooth(j, err));
@@ -160,7 +175,7 @@ static td_status find_products(job *j, td_error *err) {
 }
 
 static td_status find_halves(job *j, td_error *err) {
-  TRY(quant_list_data(j->arena, j->data_path, &j->data, err));
+  TRY(list_samples(j, err));
   TRY(quant_find_halves(j, err));
   for (uint32_t k = 0; k < j->keep.count; k++) {
     uint32_t i = 0;
@@ -208,8 +223,10 @@ static td_status quantize(job *j, int count, char **words, td_error *err) {
   quant_error *errors = base_new(j->arena, quant_error, (size_t)j->outputs.count + 1);
   if (!errors) return base_no_memory(err, "a report");
   if (j->layers_told || j->max_loss >= 0) TRY(quant_loss_alone(j, errors, err));
-  TRY(quant_loss(j, QUANT_ALL, j->data.count, errors, &loss, err));
+  TRY(quant_loss(j, QUANT_ALL, &j->data, j->data.count, errors, &loss, err));
   if (j->max_loss >= 0) TRY(quant_keep_costly(j, errors, &loss, err));
+  double ignored;
+  if (j->test_path) TRY(quant_loss(j, QUANT_ALL, &j->judged, j->judged.count, errors, &ignored, err));
   TRY(quant_report(j, errors, err));
   if (j->max_loss >= 0 && loss > j->max_loss)
     return base_fail(err, TD_ANSWER_NO, j->model_path, -1, "the loss is %g with all layers in f32", loss);

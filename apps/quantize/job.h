@@ -16,7 +16,7 @@ typedef struct quant_layer {
 } quant_layer;
 
 typedef struct job {
-  const char *model_path, *out_path, *data_path, *max_loss_text, *weights, *smooth_text;
+  const char *model_path, *out_path, *data_path, *test_path, *max_loss_text, *weights, *smooth_text;
   const char *mode_name, *observer_name, *block_text, *layers_text;
   BASE_VEC(const char *) keep;
   quant_engine engine;
@@ -32,7 +32,7 @@ typedef struct job {
   quant_model m;
   quant_smoothing smoothing;
   quant_ranges ranges;
-  quant_data data;
+  quant_data data, judged; /* what is measured and chosen by; what the report is about */
   quant_recipe recipe;
   quant_observer observer;
   quant_runner f32;
@@ -51,7 +51,8 @@ td_status quant_smooth(job *j, td_error *err);
 
 enum { QUANT_ALL = -1 };
 /* Of each output, with all layers narrow that are not kept, or `alone` and no other. */
-td_status quant_loss(const job *j, int64_t alone, uint32_t samples, quant_error *errors, double *loss, td_error *err);
+td_status quant_loss(const job *j, int64_t alone, const quant_data *data, uint32_t samples, quant_error *errors,
+                     double *loss, td_error *err);
 td_status quant_loss_alone(job *j, quant_error *errors, td_error *err);
 /* Keeps layers until the loss is at most j->max_loss: of those that cost most alone as few as do, and then none
  * without which the others do. */

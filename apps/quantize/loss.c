@@ -17,12 +17,13 @@ static td_status open_written(const job *j, int64_t alone, quant_runner *r, td_e
   return status;
 }
 
-td_status quant_loss(const job *j, int64_t alone, uint32_t samples, quant_error *errors, double *loss, td_error *err) {
+td_status quant_loss(const job *j, int64_t alone, const quant_data *data, uint32_t samples, quant_error *errors,
+                     double *loss, td_error *err) {
   quant_runner r = {0};
   const uint32_t count = j->outputs.count;
   memset(errors, 0, count * sizeof *errors);
   td_status status = j->precision ? quant_open_halves(j, alone, &r, err) : open_written(j, alone, &r, err);
-  if (status == TD_OK) status = quant_compare(&j->f32, &r, &j->data, samples, errors, count, err);
+  if (status == TD_OK) status = quant_compare(&j->f32, &r, data, samples, errors, count, err);
   quant_close(&r);
   *loss = 0;
   for (uint32_t i = 0; i < count; i++) *loss = fmax(*loss, quant_relative(&errors[i]));
@@ -34,7 +35,7 @@ td_status quant_loss_alone(job *j, quant_error *errors, td_error *err) {
   for (uint32_t i = 0; i < j->layers.count; i++) {
     quant_progress("layers", i + 1, j->layers.count);
     if (j->layers.at[i].kept) continue;
-    TRY(quant_loss(j, i, samples, errors, &j->layers.at[i].alone, err));
+    TRY(quant_loss(j, i, &j->data, samples, errors, &j->layers.at[i].alone, err));
   }
   quant_progress("", 0, 0);
   return TD_OK;
@@ -65,7 +66,7 @@ uint32_t *quant_by_cost(const job *j) {
 static td_status try_first(job *j, const uint32_t *order, uint32_t count, uint32_t kept, quant_error *errors,
                            double *loss, td_error *err) {
   for (uint32_t i = 0; i < count; i++) quant_keep(&j->layers.at[order[i]], i < kept);
-  return quant_loss(j, QUANT_ALL, j->data.count, errors, loss, err);
+  return quant_loss(j, QUANT_ALL, &j->data, j->data.count, errors, loss, err);
 }
 
 td_status quant_keep_costly(job *j, quant_error *errors, double *loss, td_error *err) {
@@ -88,9 +89,9 @@ td_status quant_keep_costly(job *j, quant_error *errors, double *loss, td_error 
   for (uint32_t i = enough - 1; i-- > 0;) { /* the last one is needed: few were not enough */
     quant_progress("kept layers", i + 1, enough);
     quant_keep(&j->layers.at[order[i]], false);
-    TRY(quant_loss(j, QUANT_ALL, j->data.count, errors, loss, err));
+    TRY(quant_loss(j, QUANT_ALL, &j->data, j->data.count, errors, loss, err));
     if (*loss > j->max_loss) quant_keep(&j->layers.at[order[i]], true);
   }
   quant_progress("", 0, 0);
-  return quant_loss(j, QUANT_ALL, j->data.count, errors, loss, err);
+  return quant_loss(j, QUANT_ALL, &j->data, j->data.count, errors, loss, err);
 }

@@ -1,6 +1,7 @@
 /* observe.c -- what range of a tensor 256 steps are to cover. Values beyond it become its ends. */
 #include "quantize.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -11,15 +12,16 @@ const quant_range *quant_range_of(const quant_ranges *r, const char *name) {
 
 void quant_observe(quant_range *r, const float *x, int64_t count, bool histogram) {
   const float by = r->high > r->low ? QUANT_BINS / (r->high - r->low) : 0;
-  for (int64_t i = 0; i < count; i++) {
-    if (!isfinite(x[i])) continue;
-    if (!histogram) {
-      r->low = fminf(r->low, x[i]);
-      r->high = fmaxf(r->high, x[i]);
-    } else {
-      const float at = (x[i] - r->low) * by;
-      r->bins[at < 0 ? 0 : at >= QUANT_BINS ? QUANT_BINS - 1 : (int)at]++;
-    }
+  float low = r->low, high = r->high;
+  for (int64_t i = 0; i < count && !histogram; i++) { /* comparisons leave NaN out */
+    low = x[i] < low && x[i] >= -FLT_MAX ? x[i] : low;
+    high = x[i] > high && x[i] <= FLT_MAX ? x[i] : high;
+  }
+  r->low = low;
+  r->high = high;
+  for (int64_t i = 0; i < count && histogram; i++) {
+    const float at = (x[i] - low) * by;
+    if (isfinite(x[i])) r->bins[at < 0 ? 0 : at >= QUANT_BINS ? QUANT_BINS - 1 : (int)at]++;
   }
   r->seen = true;
 }

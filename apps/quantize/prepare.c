@@ -70,7 +70,7 @@ static td_status try_alpha(const job *j, double alpha, double *loss, td_error *e
   if (status == TD_OK) status = quant_prepare(&trial, err);
   quant_error *errors = base_new(trial.arena, quant_error, (size_t)trial.outputs.count + 1);
   if (status == TD_OK && !errors) status = base_no_memory(err, "a trial");
-  if (status == TD_OK) status = quant_loss(&trial, QUANT_ALL, trial.data.count, errors, loss, err);
+  if (status == TD_OK) status = quant_loss(&trial, QUANT_ALL, &trial.data, trial.data.count, errors, loss, err);
   base_text_free(&file);
   base_arena_free(trial.arena);
   return status;

@@ -36,7 +36,7 @@ static void print_layers(const job *j, const uint32_t *order) {
 
 static void print_end(const job *j, const char *kept) {
   const uint32_t all = j->layers.count;
-  fprintf(j->to, "%u of %u layers narrow, on %u samples%s%s\n", all - quant_kept(j), all, j->data.count,
+  fprintf(j->to, "%u of %u layers narrow, on %u samples%s%s\n", all - quant_kept(j), all, j->judged.count,
           j->out_path ? ": " : "", j->out_path ? j->out_path : "");
   if (j->smooth_text && j->alpha < 0) fprintf(j->to, "not smoothed: no alpha made the error smaller\n");
   else if (j->smooth_text)
@@ -88,7 +88,7 @@ static td_status print_json(const job *j, const quant_error *errors, const uint3
     if (j->layers.at[i].kept) json_array_append_new(names, json_string_nocheck(j->layers.at[i].label));
   json_object_set_new(root, "model", json_string_nocheck(j->model_path));
   json_object_set_new(root, "mode", json_string(j->mode_name ? j->mode_name : "static"));
-  json_object_set_new(root, "samples", json_integer(j->data.count));
+  json_object_set_new(root, "samples", json_integer(j->judged.count));
   json_object_set_new(root, "layers", json_integer(j->layers.count));
   if (j->smooth_text)
     json_object_set_new(root, "smoothed",

@@ -73,6 +73,17 @@ static void other_forms_narrow_matrices(void **state) {
   }
 }
 
+/* The report's outputs are of the samples of --test, ranges of those of --data. */
+static void other_samples_judge(void **state) {
+  fixture *f = *state;
+  write_samples(f);
+  assert_int_equal(system("mkdir one; mv samples/1.npy one"), 0);
+  const outcome other = run(f, "quantize " MODEL "0 --test one"), own = run(f, "quantize " MODEL "0");
+  assert_holds(other.out, "on 1 samples");
+  assert_true(error_of(&other) > 0 && error_of(&other) != error_of(&own));
+  assert_int_equal(run(f, "quantize " MODEL "0 --test none").status, 3);
+}
+
 /* The costliest layers stay in f32, those that the caller names too. */
 static void layers_are_kept(void **state) {
   fixture *f = *state;
@@ -125,6 +136,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(all_between_convolutions_is_of_bytes, fixture_open, fixture_close),
       cmocka_unit_test_setup_teardown(other_forms_narrow_matrices, fixture_open, fixture_close),
+      cmocka_unit_test_setup_teardown(other_samples_judge, fixture_open, fixture_close),
       cmocka_unit_test_setup_teardown(layers_are_kept, fixture_open, fixture_close),
       cmocka_unit_test_setup_teardown(what_cannot_be_is_refused, fixture_open, fixture_close)};
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,12 +24,17 @@ typedef struct attention_mask {
 
 /* What all tasks share, and the scratch of this worker. */
 typedef struct attention_work {
-  const base_tensor *q, *k, *v;
+  base_tensor q;
+  const base_tensor *k, *v;
   attention_mask masks[ATTENTION_MASKS];
-  base_tensor *out;
+  float *out;
+  int64_t out_sample, out_head, out_row; /* steps of `out` */
   int64_t queries, keys, heads, groups, size, values;
   float scale;
   bool causal;
+  const base_tensor *last;  /* of each sample, the last key that is in use; NULL: all keys are */
+  int64_t left;             /* keys that a query sees before its place; negative: all */
+  int64_t places;           /* of the queries of a head: `queries`, or 1 where heads of a group are taken as queries */
   int64_t rows;             /* KERN_ATTENTION_... */
   float *scores;            /* [ATTENTION_KEYS, ATTENTION_PITCH] */
   float *most, *sum, *keep; /* [ATTENTION_QUERIES]: of what was seen so far; what the sums are multiplied by next */
@@ -54,6 +59,7 @@ typedef struct attention_output {
   int64_t pitch;
 } attention_output;
 
+enum { ATTENTION_BEGIN = 1, ATTENTION_END = 2 }; /* a block of keys is the first, the last that queries see */
 typedef struct attention_products {
   td_status (*take_scratch)(const base_call *call, attention_work *w); /* sets `own` */
   /* Those that follow are of these queries of a head, and of the keys and values of a group. */
@@ -61,8 +67,8 @@ typedef struct attention_products {
   void (*take_keys)(const attention_work *w, int64_t b, int64_t g);
   /* scores[key - first, query] of keys [first, first + count). */
   void (*multiply_keys)(const attention_work *w, int64_t first, int64_t count, int64_t queries);
-  /* out = out keep, or 0 where first is, + scores^T v; where `last` says so, rows times `sum` in the end. */
-  void (*multiply_values)(const attention_work *w, int64_t first, int64_t count, int64_t queries, bool last,
+  /* out = out keep, or 0 with BEGIN, + scores^T v; with END, rows times `sum` in the end. */
+  void (*multiply_values)(const attention_work *w, int64_t first, int64_t count, int64_t queries, int ends,
                           attention_output out);
   void (*end)(void); /* of all tasks; NULL: there is nothing to do */
 } attention_products;

@@ -153,14 +153,22 @@ enum { KERN_GEMM_LIST(KERN_ATTR_POSITION) };
  * scores being -inf); a row that sees nothing is zeros; all such rows are zeros. */
 enum { KERN_ATTENTION_PLAIN, KERN_ATTENTION_SAFE, KERN_ATTENTION_GUARDED };
 /* Masks are applied one after the other. Each is added to the scores, unless its bit of `replaces` is set: then, where
- * it is not 0, it stands in their place, whatever they are. `pairs`: products may be of operands rounded to bf16. */
+ * it is not 0, it stands in their place, whatever they are. `pairs`: products may be of operands rounded to bf16.
+ * `left`: a query sees so many keys before its own place, and all where it is negative. */
 #define KERN_ATTENTION_LIST(X)                              \
   X(KERN_ATTENTION_SCALE, FLOAT, "scale", 1)                \
   X(KERN_ATTENTION_CAUSAL, BOOL, "causal", false)           \
   X(KERN_ATTENTION_ROWS, INT, "safe", KERN_ATTENTION_PLAIN) \
   X(KERN_ATTENTION_REPLACES, INT, "replaces", 0)            \
-  X(KERN_ATTENTION_PAIRS, BOOL, "pairs", false)
+  X(KERN_ATTENTION_PAIRS, BOOL, "pairs", false)             \
+  X(KERN_ATTENTION_LEFT, INT, "left", -1)
 enum { KERN_ATTENTION_LIST(KERN_ATTR_POSITION) };
+
+/* td::cache_rows, td::rotate_rows. */
+#define KERN_ROWS_LIST(X)             \
+  X(KERN_ROWS_HEADS, INT, "heads", 1) \
+  X(KERN_ROWS_INTERLEAVED, BOOL, "interleaved", false)
+enum { KERN_ROWS_LIST(KERN_ATTR_POSITION) };
 
 /* td::lstm_packed and its relatives (recurrent.h); those of the last row are of one alone each. */
 #define KERN_RECURRENT_LIST(X)                       \

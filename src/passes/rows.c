@@ -84,7 +84,7 @@ static bool attention_rows(passes_edit *e, const ir_node_def *node, int32_t axis
   const ir_type *q = type_of(e, node, Q);
   const ir_type scores = {.rank = 4, .dims = {BASE_DIM_NONE, BASE_DIM_NONE, q->dims[QUERIES], BASE_DIM_NONE}};
   axes[Q] = QUERIES;
-  bool fits = axis == QUERIES && !passes_int(node, "causal");
+  bool fits = axis == QUERIES && !passes_int(node, "causal") && passes_int(node, "left") < 0;
   for (uint32_t i = MASKS; fits && i < END; i++) {
     const ir_type *mask = type_of(e, node, i);
     fits = !mask || broadcast_axis(mask, &scores, 2, &axes[i]);

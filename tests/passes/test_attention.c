@@ -292,15 +292,15 @@ static void transpositions_go(void **state) {
   assert_int_equal(ir_print(graph, &printed), TD_OK);
   const char *steps = strstr(printed.at, "%6 = ");
   assert_non_null(steps);
-  assert_string_equal(
-      steps,
-      "%6 = aten::unflatten(%0) {dim = 2, sizes = [3, 4]}: f32[2, 5, 3, 4]\n"
-      "%7 = aten::unflatten(%1) {dim = 2, sizes = [3, 4]}: f32[2, 5, 3, 4]\n"
-      "%8 = aten::unflatten(%2) {dim = 2, sizes = [3, 4]}: f32[2, 5, 3, 4]\n"
-      "%9 = td::attention(%6, %7, %8, %3) {scale = 0.5, causal = false, safe = 0, replaces = 0, pairs = false}: "
-      "f32[2, 5, 3, 4]\n"
-      "%10 = aten::view(%9, %5) {zero_copies = false}: f32[2, 5, 12]\n"
-      "output \"y\" %10\n");
+  assert_string_equal(steps,
+                      "%6 = aten::unflatten(%0) {dim = 2, sizes = [3, 4]}: f32[2, 5, 3, 4]\n"
+                      "%7 = aten::unflatten(%1) {dim = 2, sizes = [3, 4]}: f32[2, 5, 3, 4]\n"
+                      "%8 = aten::unflatten(%2) {dim = 2, sizes = [3, 4]}: f32[2, 5, 3, 4]\n"
+                      "%9 = td::attention(%6, %7, %8, %3) {scale = 0.5, causal = false, safe = 0, replaces = 0, pairs "
+                      "= false, left = -1}: "
+                      "f32[2, 5, 3, 4]\n"
+                      "%10 = aten::view(%9, %5) {zero_copies = false}: f32[2, 5, 12]\n"
+                      "output \"y\" %10\n");
   base_text_free(&printed);
   ir_graph_free(graph);
   base_arena_free(arena);

@@ -12,7 +12,7 @@
 #include "kernels/attention_priv.h"
 #include "kernels/math_priv.h"
 
-enum { Q, K, V, MASK };
+enum { Q, K, V, MASK, LAST = MASK + ATTENTION_MASKS };
 enum {
   VECTORS =
       V_REGISTERS >= 32 ? 4 : 2, /* of a tile: six rows of them, one of b and an element of a fill the registers */
@@ -120,10 +120,10 @@ V_TEMPLATE void turn_over(const float *from, int64_t row, int64_t step, int64_t 
 }
 
 static void take_queries(const attention_work *w, int64_t b, int64_t h, int64_t first, int64_t count) {
-  const float *from = attention_head(w->q, b, h);
-  int64_t row = w->q->strides[ATTENTION_ROWS];
+  const float *from = attention_head(&w->q, b, h);
+  int64_t row = w->q.strides[ATTENTION_ROWS];
   for (int64_t i = 0; i < count; i += V_LANES)
-    turn_over(from + (first + i) * row, row, w->q->strides[ATTENTION_SIZE], base_min_i64(count - i, V_LANES), w->size,
+    turn_over(from + (first + i) * row, row, w->q.strides[ATTENTION_SIZE], base_min_i64(count - i, V_LANES), w->size,
               TURN_QUERIES, w->scale, ((floats *)w->own)->queries + i);
 }
 
@@ -207,10 +207,13 @@ static int take_masks(const attention_work *w, int64_t b, int64_t h, int64_t que
   return taken;
 }
 
-/* Hides the keys behind each query. `ahead`: the first key's place past the first query's. */
+/* Hides the keys behind each query, and those too far in front of it. `ahead`: the first key's place past the first
+ * query's. */
 static void hide_keys(const attention_work *w, int64_t count, int64_t queries, int64_t ahead) {
-  for (int64_t j = base_max_i64(1 - ahead, 0); j < count; j++)
+  for (int64_t j = w->causal ? base_max_i64(1 - ahead, 0) : count; j < count; j++)
     for (int64_t i = 0; i < base_min_i64(ahead + j, queries); i++) w->scores[j * PITCH + i] = -INFINITY;
+  for (int64_t j = 0; w->left >= 0 && j < count; j++)
+    for (int64_t i = base_max_i64(ahead + j + w->left + 1, 0); i < queries; i++) w->scores[j * PITCH + i] = -INFINITY;
 }
 
 /* Scores of `vectors` <= PAIR vectors of queries, of which `queries` exist, become exp(score - the largest so far). */
@@ -257,7 +260,7 @@ static void soften(const attention_work *w, const mask_rows *masks, int mask_cou
   if (i < queries) soften_some(w, masks, mask_count, count, i, queries - i, 1);
 }
 
-static void multiply_values(const attention_work *w, int64_t first, int64_t count, int64_t queries, bool last,
+static void multiply_values(const attention_work *w, int64_t first, int64_t count, int64_t queries, int ends,
                             attention_output out) {
   const rows_of values = ((const floats *)w->own)->v;
   for (int64_t e = 0; e < w->values; e += VECTORS * V_LANES) {
@@ -272,8 +275,8 @@ static void multiply_values(const attention_work *w, int64_t first, int64_t coun
                    .c = out.at + i * out.pitch + e,
                    .c_row = out.pitch,
                    .last = columns - (vectors - 1) * V_LANES,
-                   .keep = first ? w->keep + i : NULL,
-                   .end = last ? w->sum + i : NULL};
+                   .keep = ends & ATTENTION_BEGIN ? NULL : w->keep + i,
+                   .end = ends & ATTENTION_END ? w->sum + i : NULL};
       tiles[vectors - 1][base_min_i64(queries - i, TILE) - 1](&p);
     }
   }
@@ -294,23 +297,43 @@ static void clear_rows(const attention_work *w, int64_t queries, attention_outpu
     if (isnan(w->sum[i])) memset(out.at + i * out.pitch, 0, (size_t)w->values * sizeof *out.at);
 }
 
+/* Rows that see no key. */
+static void fill_rows(const attention_work *w, int64_t queries, attention_output out) {
+  for (int64_t i = 0; i < queries; i++)
+    for (int64_t e = 0; e < w->values; e++) out.at[i * out.pitch + e] = w->rows == KERN_ATTENTION_PLAIN ? NAN : 0;
+}
+
+/* Keys of sample `b` that are in use. */
+static int64_t used_keys(const attention_work *w, int64_t b) {
+  if (!w->last) return w->keys;
+  const int64_t last = base_load_i64(w->last->dtype, w->last->data, b * w->last->strides[0]);
+  return base_min_i64(last, INT32_MAX) + 1; /* so many are never there */
+}
+
 static void attend(const attention_work *w, const attention_products *p, int64_t b, int64_t h, int64_t first) {
-  int64_t queries = base_min_i64(w->queries - first, QUERIES);
-  int64_t keys = w->causal ? base_min_i64(w->keys, first + queries) : w->keys;
-  attention_output out = {(float *)w->out->data + ((b * w->queries + first) * w->heads + h) * w->values,
-                          w->heads * w->values};
+  const int64_t queries = base_min_i64(w->queries - first, QUERIES), used = used_keys(w, b);
+  const bool alike = w->places == 1; /* all queries stand in one place */
+  const int64_t place = (w->last ? base_max_i64(used - w->places, 0) : 0) + (alike ? 0 : first);
+  const int64_t end = w->causal ? base_min_i64(used, place + (alike ? 1 : queries)) : used;
+  const int64_t start = w->left < 0 ? 0 : base_max_i64(place - w->left, 0);
+  attention_output out = {w->out + b * w->out_sample + h * w->out_head + first * w->out_row, w->out_row};
   for (int64_t i = 0; i < QUERIES; i++) w->most[i] = -INFINITY, w->sum[i] = 0;
+  if (start >= end) {
+    fill_rows(w, queries, out);
+    return;
+  }
   p->take_queries(w, b, h, first, queries);
   p->take_keys(w, b, h * w->groups / w->heads);
-  for (int64_t j = 0; j < keys; j += ATTENTION_KEYS) {
-    int64_t count = base_min_i64(keys - j, ATTENTION_KEYS);
+  for (int64_t j = start; j < end; j += ATTENTION_KEYS) {
+    const int64_t count = base_min_i64(end - j, ATTENTION_KEYS);
+    const int ends = (j == start ? ATTENTION_BEGIN : 0) | (j + count == end ? ATTENTION_END : 0);
     mask_rows masks[ATTENTION_MASKS];
     p->multiply_keys(w, j, count, queries);
     int mask_count = take_masks(w, b, h, first, queries, j, count, masks);
-    if (w->causal) hide_keys(w, count, queries, j - first);
+    if (!alike) hide_keys(w, count, queries, j - place);
     soften(w, masks, mask_count, count, queries);
-    if (j + count == keys) invert_sums(w);
-    p->multiply_values(w, j, count, queries, j + count == keys, out);
+    if (ends & ATTENTION_END) invert_sums(w);
+    p->multiply_values(w, j, count, queries, ends, out);
   }
   if (w->rows == KERN_ATTENTION_GUARDED) clear_rows(w, queries, out);
 }
@@ -349,13 +372,43 @@ static attention_mask broadcast_mask(const base_tensor *m, const int64_t *dims, 
   return mask;
 }
 
+/* One query of each head: the heads of a group, which read the same keys, are the queries of a block. */
+static void take_heads_as_queries(attention_work *w) {
+  const int64_t heads = w->heads / w->groups;
+  w->q.strides[ATTENTION_ROWS] = w->q.strides[ATTENTION_HEADS];
+  w->q.strides[ATTENTION_HEADS] *= heads;
+  w->out_row = w->out_head;
+  w->out_head *= heads;
+  for (int m = 0; m < ATTENTION_MASKS; m++) {
+    int64_t *strides = w->masks[m].strides;
+    strides[2] = strides[1];
+    strides[1] *= heads;
+  }
+  w->queries = heads;
+  w->heads = w->groups;
+}
+
+static td_status check_used(const attention_work *w, const base_call *call, int64_t batch) {
+  if (!w->last) return TD_OK;
+  if (w->last->rank != 1 || w->last->dims[0] != batch)
+    return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "attention: there is not one last key for each sample");
+  for (int64_t b = 0; b < batch; b++)
+    if (used_keys(w, b) < 0 || used_keys(w, b) > w->keys)
+      return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1,
+                       "attention: key %lld of sample %lld is outside of %lld keys", (long long)used_keys(w, b) - 1,
+                       (long long)b, (long long)w->keys);
+  return TD_OK;
+}
+
 td_status KERN_NAME(attention_by)(const base_call *call, const attention_products *p) {
-  const int64_t *q = base_in(call, Q)->dims, *k = base_in(call, K)->dims;
-  attention_work w = {.q = base_in(call, Q),
+  const int64_t *q = base_in(call, Q)->dims, *k = base_in(call, K)->dims, batch = q[ATTENTION_BATCH];
+  const base_tensor *out = base_out(call, 0);
+  attention_work w = {.q = *base_in(call, Q),
                       .k = base_in(call, K),
                       .v = base_in(call, V),
-                      .out = base_out(call, 0),
+                      .out = out->data,
                       .queries = q[ATTENTION_ROWS],
+                      .places = q[ATTENTION_ROWS],
                       .keys = k[ATTENTION_ROWS],
                       .heads = q[ATTENTION_HEADS],
                       .groups = k[ATTENTION_HEADS],
@@ -363,20 +416,26 @@ td_status KERN_NAME(attention_by)(const base_call *call, const attention_product
                       .values = base_in(call, V)->dims[ATTENTION_SIZE],
                       .scale = (float)base_attr_float(call->attrs, KERN_ATTENTION_SCALE),
                       .causal = base_attr_int(call->attrs, KERN_ATTENTION_CAUSAL) != 0,
-                      .rows = base_attr_int(call->attrs, KERN_ATTENTION_ROWS)};
-  if (base_tensor_numel(w.out) == 0) return TD_OK;
+                      .rows = base_attr_int(call->attrs, KERN_ATTENTION_ROWS),
+                      .last = base_in(call, LAST),
+                      .left = base_attr_int(call->attrs, KERN_ATTENTION_LEFT)};
+  if (base_tensor_numel(out) == 0) return TD_OK;
+  TRY(check_used(&w, call, batch));
   if (w.keys == 0) {
-    if (base_call_first(call, 1) == 0) memset(w.out->data, 0, base_tensor_bytes(w.out));
+    if (base_call_first(call, 1) == 0) memset(w.out, 0, base_tensor_bytes(out));
     return TD_OK;
   }
   TRY(take_scratch(call, &w));
   TRY(p->take_scratch(call, &w));
-  const int64_t replaces = base_attr_int(call->attrs, KERN_ATTENTION_REPLACES);
+  const int64_t scores[] = {batch, w.heads, w.queries, w.keys},
+                replaces = base_attr_int(call->attrs, KERN_ATTENTION_REPLACES);
   for (uint32_t i = 0; i < ATTENTION_MASKS; i++)
-    w.masks[i] = broadcast_mask(
-        base_in(call, MASK + i),
-        (int64_t[]){q[ATTENTION_BATCH], q[ATTENTION_HEADS], q[ATTENTION_ROWS], k[ATTENTION_ROWS]}, replaces >> i & 1);
-  int64_t blocks = (w.queries + QUERIES - 1) / QUERIES, tasks = q[ATTENTION_BATCH] * w.heads * blocks;
+    w.masks[i] = broadcast_mask(base_in(call, MASK + i), scores, replaces >> i & 1);
+  w.out_head = w.values;
+  w.out_row = w.heads * w.out_head;
+  w.out_sample = w.queries * w.out_row;
+  if (w.queries == 1) take_heads_as_queries(&w);
+  int64_t blocks = (w.queries + QUERIES - 1) / QUERIES, tasks = batch * w.heads * blocks;
   if (tasks > UINT32_MAX / 2) return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "attention over too many rows");
   for (int64_t task = base_call_first(call, tasks); task < tasks; task = base_call_next(call, task, tasks))
     attend(&w, p, task / blocks / w.heads, task / blocks % w.heads, task % blocks * QUERIES);

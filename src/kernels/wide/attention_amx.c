@@ -41,8 +41,8 @@ V_INLINE vf round_some(const float *row, int64_t step, int64_t at, int64_t size,
 
 static void take_queries(const attention_work *w, int64_t b, int64_t h, int64_t first, int64_t count) {
   const tiles *own = w->own;
-  const int64_t row = w->q->strides[ATTENTION_ROWS], step = w->q->strides[ATTENTION_SIZE], pairs = own->stored / 2;
-  const float *from = attention_head(w->q, b, h) + first * row;
+  const int64_t row = w->q.strides[ATTENTION_ROWS], step = w->q.strides[ATTENTION_SIZE], pairs = own->stored / 2;
+  const float *from = attention_head(&w->q, b, h) + first * row;
   const vf scale = v_set(w->scale);
   for (int64_t i = 0; i < count; i += V_LANES)
     for (int64_t at = 0; at < pairs; at += V_LANES) {
@@ -164,15 +164,15 @@ static void write_rows(const attention_work *w, int64_t queries, attention_outpu
   }
 }
 
-static void multiply_values(const attention_work *w, int64_t first, int64_t count, int64_t queries, bool last,
+static void multiply_values(const attention_work *w, int64_t first, int64_t count, int64_t queries, int ends,
                             attention_output out) {
   const tiles *own = w->own;
   const int64_t pairs = blocks_of(base_ceil_div(count, 2)) * AMX_ROWS;
   take_powers(w, count, pairs, queries);
   multiply(own->v + first, own->v_pitch, w->values, own->powers, POWER_ROWS, pairs, queries,
-           first ? own->more : own->sums);
-  if (first) add_sums(w, queries);
-  if (last) write_rows(w, queries, out);
+           ends & ATTENTION_BEGIN ? own->sums : own->more);
+  if (!(ends & ATTENTION_BEGIN)) add_sums(w, queries);
+  if (ends & ATTENTION_END) write_rows(w, queries, out);
 }
 
 static td_status take_scratch(const base_call *call, attention_work *w) {

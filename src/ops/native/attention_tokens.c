@@ -1,16 +1,19 @@
-/* attention_tokens.c -- td::attention, what the native passes make of attention in all its spellings: heads lie side by
- * side in the features of a token, as a linear gives them.
+/* attention_tokens.c -- td::attention and td::cached_attention, what the native passes make of attention in all its
+ * spellings: heads lie side by side in the features of a token, as a linear gives them.
  *
  *     q [batch, queries, heads, size], k [batch, keys, groups, size], v [batch, keys, groups, values]
  *     out[b, i, h] = sum over j of softmax over j(scale q[b, i, h] . k[b, j, g] + masks[b, h, i, j]) v[b, j, g]
  *
  * with g = h * groups / heads. Masks, up to two (a bias of each head, and what windows hide), broadcast. `causal`
- * hides key j from query i where j > i. kernels/attrs.h has what `safe` says of rows that are no numbers, and
- * `replaces` of masks that stand in the place of scores. */
+ * hides key j from query i where j > i. kernels/attrs.h has what `safe` says of rows that are no
+ * numbers, and `replaces` of masks that stand in the place of scores.
+ *
+ * td::cached_attention has one operand more, `last` [batch], integers: the last key of each sample that is in use.
+ * Query i of `queries` stands in the place of key max(last + 1 - queries, 0) + i; so it is hidden from those behind. */
 #include "kernels/kernels.h"
 #include "ops/common/attention_priv.h"
 
-enum { Q, K, V, MASK, MORE };
+enum { Q, K, V, MASK, MORE, LAST };
 enum { BATCH, ROWS, HEADS, SIZE }; /* dimensions of q, k and v */
 static const ir_attr attention_attrs[] = {KERN_ATTENTION_LIST(OPS_ATTR_ROW)};
 
@@ -35,9 +38,20 @@ static td_status check_mask(ir_infer *ctx, uint32_t operand, const base_dim *sco
   return TD_OK;
 }
 
+static td_status check_last(ir_infer *ctx) {
+  const ir_info *last = ir_in(ctx, LAST);
+  if (!last) return TD_OK;
+  if (last->type.dtype != TD_I32 && last->type.dtype != TD_I64)
+    return ir_infer_fail(ctx, "last keys of %s; i32 or i64 is needed", td_dtype_name(last->type.dtype));
+  if (last->type.rank == IR_UNRANKED ||
+      (last->type.rank == 1 && !ops_dims_differ(last->type.dims[0], ir_in(ctx, Q)->type.dims[BATCH])))
+    return TD_OK;
+  return ir_infer_fail(ctx, "there is not one last key for each sample");
+}
+
 static td_status infer_attention(ir_infer *ctx) {
   for (uint32_t i = 0; i < ctx->in_count; i++)
-    if (ir_in(ctx, i) && ir_in(ctx, i)->type.dtype != TD_F32)
+    if (i != LAST && ir_in(ctx, i) && ir_in(ctx, i)->type.dtype != TD_F32)
       return ir_infer_fail(ctx, "operand %u is %s; f32 is needed", i, td_dtype_name(ir_in(ctx, i)->type.dtype));
   for (uint32_t i = Q; i <= V; i++) {
     int32_t rank = ir_in(ctx, i)->type.rank;
@@ -53,6 +67,7 @@ static td_status infer_attention(ir_infer *ctx) {
   if (base_dim_known(q[HEADS]) && base_dim_known(k[HEADS]) && (k[HEADS] == 0 ? q[HEADS] : q[HEADS] % k[HEADS]) != 0)
     return ir_infer_fail(ctx, "%lld query heads do not share %lld key heads evenly", (long long)q[HEADS],
                          (long long)k[HEADS]);
+  TRY(check_last(ctx));
   for (uint32_t i = MASK; i <= MORE; i++) TRY(check_mask(ctx, i, (base_dim[]){q[BATCH], q[HEADS], q[ROWS], k[ROWS]}));
   return ir_out(ctx, 0, TD_F32, 4, (base_dim[]){q[BATCH], q[ROWS], q[HEADS], v[SIZE]});
 }
@@ -64,6 +79,26 @@ static head_rows rows_of(const base_call *call, uint32_t i) {
     base_f32 *to;
   } p = {ops_dense_f32(call, i)}; /* read only: the loop does not write through q, k and v */
   return (head_rows){p.to, dims[ROWS] * dims[HEADS] * dims[SIZE], dims[SIZE], dims[HEADS] * dims[SIZE]};
+}
+
+/* Keys in use, and the place of each sample's first query among them. */
+static td_status read_last(const base_call *call, attention *a) {
+  const base_i64 *last = base_in(call, LAST) ? ops_dense_i64(call, LAST) : NULL;
+  if (!base_in(call, LAST)) return TD_OK;
+  int64_t *lengths = base_call_scratch(call, (size_t)a->batch, 2 * sizeof *lengths), *offsets = lengths + a->batch;
+  if (!last || !lengths) return base_no_memory(call->err, "scratch");
+  if (base_tensor_numel(base_in(call, LAST)) != a->batch)
+    return ops_fail(call, "there is not one last key for each sample");
+  for (int64_t b = 0; b < a->batch; b++) {
+    if (last[b] < -1 || last[b] >= a->keys)
+      return ops_fail(call, "key %lld of sample %lld is outside of %lld keys", (long long)last[b], (long long)b,
+                      (long long)a->keys);
+    lengths[b] = last[b] + 1;
+    offsets[b] = base_max_i64(lengths[b] - a->queries, 0);
+  }
+  a->lengths = lengths;
+  a->offsets = offsets;
+  return TD_OK;
 }
 
 static td_status attention_reference(const base_call *call) {
@@ -84,10 +119,11 @@ static td_status attention_reference(const base_call *call) {
                  .scale = (float)base_attr_float(call->attrs, KERN_ATTENTION_SCALE),
                  .causal = base_attr_int(call->attrs, KERN_ATTENTION_CAUSAL),
                  .rows = base_attr_int(call->attrs, KERN_ATTENTION_ROWS),
-                 .left = -1,
+                 .left = base_attr_int(call->attrs, KERN_ATTENTION_LEFT),
                  .right = -1,
                  .mask_keys = k[ROWS]};
   if (!a.q.at || !a.k.at || !a.v.at) return base_no_memory(call->err, "scratch");
+  TRY(read_last(call, &a));
   const int64_t scores[] = {q[BATCH], q[HEADS], q[ROWS], k[ROWS]},
                 replaces = base_attr_int(call->attrs, KERN_ATTENTION_REPLACES);
   for (uint32_t i = 0; i < ATTENTION_MASKS; i++) {
@@ -123,6 +159,34 @@ typedef struct token_case {
   ops_fill fill;
   int64_t replaces;
 } token_case;
+
+/* Keys of a cache: sizes as above, the last key of each of up to three samples. */
+static bool cached_cases(ir_case *c, uint32_t number) {
+  static const struct {
+    int64_t sizes[7], last[3], left;
+    bool causal;
+  } rows[] = {
+      {{3, 1, 70, 8, 2, 16, 16}, {0, 33, 69}, -1, true}, /* a token each */
+      {{3, 1, 70, 8, 2, 16, 24}, {-1, 33, 69}, 20, true},
+      {{2, 1, 1200, 4, 4, 8, 8}, {3, 1130}, -1, false}, /* in several blocks */
+      {{2, 1, 1200, 4, 1, 8, 8}, {1199, 1130}, 700, true},
+      {{3, 5, 40, 4, 2, 16, 16}, {2, 4, 39}, -1, true}, /* a prompt that is padded, whole, behind others */
+      {{2, 130, 200, 2, 1, 8, 8}, {129, 199}, -1, true},
+      {{2, 130, 200, 2, 1, 8, 8}, {20, 150}, 9, true}, /* rows that see nothing */
+      {{2, 130, 700, 2, 2, 8, 8}, {129, 690}, 540, true},
+      {{1, 80, 80, 2, 2, 8, 8}, {79}, 3, false},
+  };
+  if (number >= OPS_COUNT(rows)) return false;
+  const int64_t *n = rows[number].sizes;
+  ops_case_arg(c, ARG_FLOAT("scale", 0.25));
+  ops_case_arg(c, ARG_BOOL("causal", rows[number].causal));
+  ops_case_arg(c, ARG_INT("safe", KERN_ATTENTION_SAFE));
+  ops_case_arg(c, ARG_INT("left", rows[number].left));
+  return ops_case_in(c, TD_F32, OPS_DIMS(n[0], n[1], n[3], n[5]), OPS_NORMAL, 2 * number) &&
+         ops_case_in(c, TD_F32, OPS_DIMS(n[0], n[2], n[4], n[5]), OPS_NORMAL, 2 * number + 1) &&
+         ops_case_in(c, TD_F32, OPS_DIMS(n[0], n[2], n[4], n[6]), OPS_NORMAL, 2 * number + 2) && ops_case_absent(c) &&
+         ops_case_absent(c) && ops_case_ints(c, rows[number].last, (uint32_t)n[0]);
+}
 
 static bool attention_cases(ir_case *c, uint32_t number) {
   static const token_case rows[] = {
@@ -184,9 +248,22 @@ const ir_op ops_attention_tokens[] = {
      .flops = attention_flops,
      .rtol = 1e-4f,
      .atol = 1e-5f},
+    {.id = OPERATOR(td, cached_attention),
+     .min_in = 3,
+     .max_in = 6,
+     .out_count = 1,
+     .attrs = attention_attrs,
+     .attr_count = OPS_COUNT(attention_attrs),
+     .infer = infer_attention,
+     .reference = attention_reference,
+     .kernel = attention_kernel,
+     .flops = attention_flops,
+     .rtol = 1e-4f,
+     .atol = 1e-5f},
 };
 OPS_TABLE(attention_tokens);
 OPS_CASES(attention_tokens) = {
     {OP_td_attention, attention_cases},
+    {OP_td_cached_attention, cached_cases},
     {0},
 };

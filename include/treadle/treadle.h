@@ -427,9 +427,11 @@ TD_API td_status td_session_run(td_session *session, td_error *err);
 /* Has output `index` written to the caller's memory from the next run on: `tensor` says its dtype, its dimensions and
  * where (copied; NULL: to the session's own memory again). Steps write straight into it where they can; otherwise the
  * output is copied there at the end of a run, as it is where the memory overlaps an input's: an output may replace an
- * input. The memory must stay valid until it is given up, and its contents are undefined after a failed run. Dtype,
- * rank and fixed dimensions are checked here, open ones at a run; TD_BAD_ARGUMENT names the output. The outputs of the
- * last run are gone. Allocates nothing. Lists and strings cannot be bound. */
+ * input. A cache of keys and values (GroupQueryAttention) that is bound to just the memory of its past is not copied:
+ * new rows are written behind those in use, and stay there after a failed run. The memory must stay valid until it is
+ * given up, and its contents are undefined after a failed run. Dtype, rank and fixed dimensions are checked here, open
+ * ones at a run; TD_BAD_ARGUMENT names the output. The outputs of the last run are gone. Allocates nothing. Lists and
+ * strings cannot be bound. */
 TD_API td_status td_session_bind_output(td_session *session, size_t index, const td_tensor *tensor, td_error *err);
 
 /* What output `index` will be for the inputs that are set: dtype and dimensions, `data` NULL. TD_ANSWER_NO, with `err`

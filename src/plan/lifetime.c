@@ -71,21 +71,24 @@ static uint32_t current_root(plan_exe *plan, uint32_t slot) {
 /* Is operand `k` one of a mask (plan_link.in_place)? */
 static bool is_of(uint32_t mask, uint32_t k) { return mask >> (k < 31 ? k : 31) & 1; }
 
+/* Does the step read memory of `in` but by operands of the mask that are `in` itself? */
+static bool reads_besides(plan_exe *plan, const plan_step *s, uint32_t in, uint32_t mask) {
+  for (uint32_t k = 0; k < s->in_count; k++) {
+    const uint32_t other = plan->operands.at[s->in + k];
+    const bool same = other == in && is_of(mask, k);
+    if (other != PLAN_NONE && !same && current_root(plan, other) == current_root(plan, in)) return true;
+  }
+  return false;
+}
+
 /* May the output `out` of step `number` be written over operand slot `in`? Its memory must die here, be all its own,
  * and be read by no other operand, nor by `in` as one that is not of the mask. */
 static bool can_replace(plan_exe *plan, uint32_t number, uint32_t in, uint32_t out, uint32_t mask) {
   if (in == PLAN_NONE || plan->slots.at[in].place != PLAN_ARENA || plan->slots.at[in].part_of != PLAN_NONE ||
       !same_size(&plan->slots.at[in], &plan->slots.at[out]))
     return false;
-  const plan_step *s = &plan->steps.at[number];
-  uint32_t root = current_root(plan, in);
-  if (plan->slots.at[root].last != number) return false;
-  for (uint32_t k = 0; k < s->in_count; k++) {
-    uint32_t other = plan->operands.at[s->in + k];
-    const bool same = other == in && is_of(mask, k);
-    if (other != PLAN_NONE && !same && current_root(plan, other) == root) return false;
-  }
-  return true;
+  return plan->slots.at[current_root(plan, in)].last == number &&
+         !reads_besides(plan, &plan->steps.at[number], in, mask);
 }
 
 /* Step behind `i` in the same block. */
@@ -150,11 +153,60 @@ static void take_places(plan_exe *plan, const uint32_t *loop_of) {
   for (uint32_t i = 0; i < plan->slots.count; i++) plan->slots.at[i].root = current_root(plan, i);
 }
 
+/* ---- outputs in the memory of inputs ---- */
+
+/* Is memory of `root` that of another result of a run? */
+static bool is_result(plan_exe *plan, uint32_t root) {
+  for (uint32_t i = 0; i < plan->outputs.count; i++)
+    if (current_root(plan, plan->outputs.at[i].slot) == root) return true;
+  for (uint32_t i = 0; i < plan->states.count; i++)
+    if (current_root(plan, plan->states.at[i].after) == root) return true;
+  return false;
+}
+
+static bool has_fork(const plan_exe *plan) {
+  for (uint32_t i = 0; i < plan->steps.count; i++)
+    if (plan->steps.at[i].kind == PLAN_FORK) return true;
+  return false;
+}
+
+/* The input whose memory the output in `slot`, an arena root, may have where a caller binds both to the same: its step
+ * may write it there, and nothing reads the input behind that. */
+static uint32_t find_renewed(plan_exe *plan, uint32_t slot) {
+  const plan_slot *to = &plan->slots.at[slot];
+  if (to->place != PLAN_ARENA || to->root != slot || to->part_of != PLAN_NONE) return PLAN_NONE;
+  const plan_step *s = &plan->steps.at[to->first];
+  const uint32_t mask = allows_in_place(plan, s);
+  if (!mask || plan->operands.at[s->out] != slot) return PLAN_NONE;
+  for (uint32_t i = 0; i < plan->inputs.count; i++) {
+    const uint32_t in = plan->inputs.at[i].slot;
+    uint32_t k = 0;
+    while (k < s->in_count && !(is_of(mask, k) && plan->operands.at[s->in + k] == in)) k++;
+    if (k < s->in_count && plan->slots.at[in].place == PLAN_INPUT && plan->slots.at[in].dtype == to->dtype &&
+        !reads_besides(plan, s, in, mask) && !is_read(plan, to->first + 1, plan->steps.count - 1, in, PLAN_NONE) &&
+        !is_result(plan, in))
+      return i;
+  }
+  return PLAN_NONE;
+}
+
+static td_status find_all_renewed(plan_exe *plan, td_error *err) {
+  plan->renewed.count = 0;
+  if (has_fork(plan)) return TD_OK;
+  for (uint32_t i = 0; i < plan->outputs.count; i++) {
+    uint32_t *renewed = base_vec_push(plan->arena, &plan->renewed);
+    if (!renewed) return base_no_memory(err, "the plan");
+    *renewed = find_renewed(plan, plan->outputs.at[i].slot);
+  }
+  return TD_OK;
+}
+
 td_status plan_find_lifetimes(plan_exe *plan, base_arena *scratch, td_error *err) {
   uint32_t *loop_of = base_new(scratch, uint32_t, (size_t)plan->steps.count + 1);
   if (!loop_of) return base_no_memory(err, "lifetimes");
   find_loops(plan, loop_of);
   set_lifetimes(plan, loop_of);
-  if (plan->in_place) take_places(plan, loop_of);
-  return TD_OK;
+  if (!plan->in_place) return TD_OK;
+  take_places(plan, loop_of);
+  return find_all_renewed(plan, err);
 }

@@ -269,6 +269,7 @@ typedef struct plan_exe {
   /* What the above stands for in this process: not part of what is saved. */
   BASE_VEC(plan_link) links;    /* per function */
   BASE_VEC(const void *) bases; /* per segment: its address */
+  BASE_VEC(uint32_t) renewed;   /* per output: the input whose memory it may have; PLAN_NONE; empty: none may */
   base_map known_names;         /* offsets of names, while the plan is made */
   void *code;                   /* loaded machine code that functions are part of, or NULL */
   void (*release_code)(void *code);
@@ -339,7 +340,7 @@ static inline const base_attrs *plan_attrs(const plan_exe *p, uint32_t attrs) {
 /* Fills in what forks take from the steps around them: operands, and which of them are copied. Scratch is not kept. */
 td_status plan_find_captures(plan_exe *plan, base_arena *scratch, td_error *err);
 /* Sets first and last of arena roots; with plan->in_place, lets results take the place of operands that die at their
- * step. Roots are those of parts and views alone before. */
+ * step, and finds `renewed`. Roots are those of parts and views alone before. */
 td_status plan_find_lifetimes(plan_exe *plan, base_arena *scratch, td_error *err);
 
 /* Checks everything that a run counts on, as of a plan from a stranger: indices, texts, sizes, attribute blocks, where

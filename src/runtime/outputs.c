@@ -110,10 +110,29 @@ static bool overlaps_value(const base_tensor *memory, const base_value *value) {
   return false;
 }
 
-static bool holds_input(const run_session *s, const base_tensor *memory) {
+/* Is an input but `renewed` (PLAN_NONE: none) in the memory? */
+static bool holds_input(const run_session *s, const base_tensor *memory, uint32_t renewed) {
   for (uint32_t i = 0; i < s->plan->inputs.count; i++)
-    if (overlaps_value(memory, &s->inputs[i])) return true;
+    if (i != renewed && overlaps_value(memory, &s->inputs[i])) return true;
   return false;
+}
+
+/* Of a batch, parts of which read the inputs of others that are computed later. */
+static bool is_in_batch(const plan_exe *plan, uint32_t step) {
+  for (uint32_t i = 0; i < plan->batches.count; i++)
+    if (step >= plan->batches.at[i].first && step < plan->batches.at[i].end) return true;
+  return false;
+}
+
+/* The input that the step of output `index` may overwrite with it, where it has just this memory; else PLAN_NONE. */
+static uint32_t renewed_input(const run_session *s, uint32_t index, const base_tensor *memory) {
+  const plan_exe *plan = s->plan;
+  const uint32_t i = index < plan->renewed.count ? plan->renewed.at[index] : PLAN_NONE;
+  if (i == PLAN_NONE || s->inputs[i].kind != BASE_TENSOR) return PLAN_NONE;
+  const base_tensor *in = &s->inputs[i].tensor;
+  const bool same =
+      in->data == memory->data && base_tensor_bytes(in) == base_tensor_bytes(memory) && base_tensor_contiguous(in);
+  return same && !is_in_batch(plan, plan->slots.at[plan->outputs.at[index].slot].first) ? i : PLAN_NONE;
 }
 
 static td_status check_apart(const run_session *s, uint32_t index, td_error *err) {
@@ -126,13 +145,13 @@ static td_status check_apart(const run_session *s, uint32_t index, td_error *err
 
 static bool aligned(const base_tensor *t) { return (uintptr_t)t->data % (base_dtype(t->dtype)->bits / 8u) == 0; }
 
-/* May the memory of root `root`, an arena slot, be that of the target instead? */
-static bool movable(const run_session *s, uint32_t root, const base_tensor *memory) {
+/* May the memory of root `root`, an arena slot, be that of the target `index` instead? */
+static bool movable(const run_session *s, uint32_t index, uint32_t root, const base_tensor *memory) {
   const plan_slot *slot = &s->plan->slots.at[root];
   const size_t bytes = base_tensor_bytes(memory);
   return slot->place == PLAN_ARENA && slot->root == root && slot->part_of == PLAN_NONE && bytes &&
          base_tensor_bytes(&s->active->binding.tensors[root]) == bytes && base_dtype(slot->dtype)->bits >= 8 &&
-         aligned(memory) && !holds_input(s, memory);
+         aligned(memory) && !holds_input(s, memory, renewed_input(s, index, memory));
 }
 
 static void move_root(run_session *s, uint32_t root, char *to) {
@@ -158,7 +177,7 @@ static td_status place(run_session *s, uint32_t index, td_error *err) {
     TRY(check_sizes(output_name(s, index), memory, planned->dtype, planned->rank, planned->dims, err));
   }
   TRY(check_apart(s, index, err));
-  if (!movable(s, root, memory) || root_is_taken(s, index, root)) return TD_OK;
+  if (!movable(s, index, root, memory) || root_is_taken(s, index, root)) return TD_OK;
   s->targets[index].placed = true;
   move_root(s, root, memory->data);
   return TD_OK;

@@ -149,6 +149,68 @@ static void may_replace_an_input(void **state) {
   }
 }
 
+/* A cache of rows in the memory of its past: the new row is written there, nothing else, and nothing is copied. */
+static void writes_new_rows_into_a_cache(void **state) {
+  (void)state;
+  static const char text[] =
+      "input %0 \"x\": f32[1, 1, 2]\n"
+      "input %1 \"past\": f32[1, 1, 3, 2]\n"
+      "input %2 \"last\": i64[1]\n"
+      "input %3 \"mask\": f32[t]\n"
+      "%4 = td::shape(%3)\n"
+      "%5 = td::cache_rows(%0, %4, %2, %1) {heads = 1}\n"
+      "output \"present\" %5\n";
+  EACH_BACKEND(b) {
+    rig r;
+    rig_open(&r, text, backends[b]);
+    base_value cache = {.kind = BASE_TENSOR, .tensor = tensor_from(r.arena, TD_F32, "1x1x3x2: 1 2 3 4 5 6")};
+    assert_int_equal(run_set_input(r.session, 1, &cache, &r.err), TD_OK);
+    rig_feed(&r, 0, TD_F32, "1x1x2: 8 9");
+    rig_feed(&r, 2, TD_I64, "1: 1");
+    rig_feed(&r, 3, TD_F32, "2: 0");
+    rig_run(&r);
+    expect_output(&r, 0, "1x1x3x2: 1 2 8 9 0 0"); /* memory of its own: zeros behind */
+    expect_tensor(&r, &cache.tensor, "1x1x3x2: 1 2 3 4 5 6");
+    bind(&r, 0, &cache.tensor);
+    rig_run(&r);
+    const bool native = strcmp(backends[b], "native") == 0;
+    expect_tensor(&r, &cache.tensor, native ? "1x1x3x2: 1 2 8 9 5 6" : "1x1x3x2: 1 2 8 9 0 0");
+    assert_true((written_to(&r, 0) == cache.tensor.data) == native);
+    rig_close(&r);
+  }
+}
+
+/* What is read behind the step that would overwrite it is not. */
+static void keeps_what_is_read_later(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      "input %0 \"x\": f32[3]\n"
+      "%1 = aten::exp(%0)\n"
+      "%2 = aten::flip(%1) {dims = [0]}\n"
+      "%3 = aten::flip(%0) {dims = [0]}\n"
+      "output \"y\" %1\n"
+      "output \"z\" %2\n"
+      "output \"w\" %3\n",
+      "input %0 \"x\": f32[3]\n"
+      "const %1: i64[1] = {0}\n"
+      "%2 = aten::unsqueeze(%0, %1)\n"
+      "%3 = aten::exp(%0)\n"
+      "output \"y\" %3\n"
+      "output \"z\" %3\n"
+      "output \"w\" %2\n"};
+  static const char *const wanted[] = {"3: 0 0 1", "1x3: 1 0 0"};
+  for (size_t i = 0; i < 2; i++) EACH_BACKEND(b) {
+      rig r;
+      rig_open(&r, texts[i], backends[b]);
+      base_value x = {.kind = BASE_TENSOR, .tensor = tensor_from(r.arena, TD_F32, "3: 1 0 0")};
+      assert_int_equal(run_set_input(r.session, 0, &x, &r.err), TD_OK);
+      bind(&r, 0, &x.tensor);
+      rig_run(&r);
+      expect_output(&r, 2, wanted[i]);
+      rig_close(&r);
+    }
+}
+
 static void refuses_memory_that_does_not_fit(void **state) {
   (void)state;
   rig r;
@@ -237,6 +299,8 @@ int main(void) {
                                      cmocka_unit_test(follows_the_shapes),
                                      cmocka_unit_test(copies_where_it_must),
                                      cmocka_unit_test(may_replace_an_input),
+                                     cmocka_unit_test(writes_new_rows_into_a_cache),
+                                     cmocka_unit_test(keeps_what_is_read_later),
                                      cmocka_unit_test(refuses_memory_that_does_not_fit),
                                      cmocka_unit_test(takes_any_alignment),
                                      cmocka_unit_test(predicts),

@@ -56,23 +56,51 @@ static int64_t scale_at(const kern_nbits *l, int64_t n, int64_t block) {
   return ((n / l->panel * l->blocks + block) * l->panel + n % l->panel) * 4;
 }
 
+/* Eight numbers of 4 bits as bytes. */
+static uint64_t eight_bytes(const uint8_t *from) {
+  uint32_t word;
+  memcpy(&word, from, sizeof word);
+  uint64_t apart = word;
+  apart = (apart | apart << 16) & 0x0000ffff0000ffff;
+  apart = (apart | apart << 8) & 0x00ff00ff00ff00ff;
+  return (apart | apart << 4) & 0x0f0f0f0f0f0f0f0f;
+}
+
+void kern_nbits_read(const uint8_t *from, int64_t bits, int64_t count, uint8_t flip, uint8_t *to) {
+  int64_t i = 0;
+  for (; bits == 8 && i < count; i++) to[i] = from[i] ^ flip;
+  for (; i + 8 <= count; i += 8) {
+    const uint64_t bytes = eight_bytes(from + i / 2) ^ flip * UINT64_C(0x0101010101010101);
+    memcpy(to + i, &bytes, sizeof bytes);
+  }
+  for (; i < count; i++) to[i] = (from[i / 2] >> (i % 2 * 4) & 15) ^ flip;
+}
+
+/* Four neighbours in the bytes of a word; of 4 bits the next four in their high halves. */
+static uint32_t whole_word(const uint8_t *q, int64_t bits) {
+  const uint32_t low = q[0] | (uint32_t)q[1] << 8 | (uint32_t)q[2] << 16 | (uint32_t)q[3] << 24;
+  if (bits == 8) return low;
+  return low | (q[4] | (uint32_t)q[5] << 8 | (uint32_t)q[6] << 16 | (uint32_t)q[7] << 24) << 4;
+}
+
 void kern_nbits_pack(const kern_nbits *l, int64_t n, const uint8_t *q, const float *scales, const uint8_t *zeros,
                      uint8_t *to) {
   const uint8_t middle = (uint8_t)(1 << (l->bits - 1));
   int bit = 0;
-  for (int64_t first = 0; first < l->k; first += l->per) {
-    uint8_t *at = to + word_at(l, l->words_at, l->words, n, first, &bit);
+  uint8_t *at = to + word_at(l, l->words_at, l->words, n, 0, &bit);
+  for (int64_t first = 0; first < l->k; first += l->per, at += 4 * l->panel) {
+    const uint8_t none = l->zeros ? zeros[l->blocks - 1] : middle;
     uint32_t word = 0;
-    for (int64_t i = 0; i < l->per; i++) {
-      const uint8_t none = l->zeros ? zeros[l->blocks - 1] : middle;
-      word |= (uint32_t)(first + i < l->k ? q[first + i] : none) << bit_of(l, i);
-    }
+    if (first + l->per <= l->k) word = whole_word(q + first, l->bits);
+    else
+      for (int64_t i = 0; i < l->per; i++)
+        word |= (uint32_t)(first + i < l->k ? q[first + i] : none) << bit_of(l, i);
     memcpy(at, &word, sizeof word);
   }
   for (int64_t b = 0; b < l->blocks; b++) {
     memcpy(to + scale_at(l, n, b), scales + b, sizeof *scales);
     if (!l->zeros) continue;
-    uint8_t *at = to + word_at(l, l->zeros_at, l->zero_words, n, b, &bit);
+    at = to + word_at(l, l->zeros_at, l->zero_words, n, b, &bit);
     put(at, bit, zeros[b]);
   }
 }

@@ -23,6 +23,9 @@ typedef struct kern_nbits {
 bool kern_nbits_layout(kern_nbits *l);
 /* By attributes of td::linear_nbits and the length of its rows; false as above. */
 bool kern_nbits_of(const base_attrs *attrs, int64_t k, kern_nbits *l);
+/* Numbers of 4 (the first in the low half of a byte) or 8 bits, `count` of them, as bytes, each with the bits of `flip`
+ * inverted. */
+void kern_nbits_read(const uint8_t *from, int64_t bits, int64_t count, uint8_t flip, uint8_t *to);
 /* Writes column `n`: k numbers, and for each block a scale and (l->zeros) a zero point. `to`: l->size bytes, zeroed
  * before the first. Columns do not share bytes: callers may share them out. */
 void kern_nbits_pack(const kern_nbits *l, int64_t n, const uint8_t *q, const float *scales, const uint8_t *zeros,

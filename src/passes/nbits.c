@@ -54,6 +54,10 @@ static void read_column(const weights *w, int64_t n, uint8_t *to) {
   const int64_t first = n * w->q.column, step = w->q.step;
   const uint8_t flip = base_dtype(w->q.t->dtype)->is_signed ? (uint8_t)(1 << (w->l.bits - 1)) : 0;
   const bool whole = bits_of(w->q.t) == 8;
+  if (step == 1 && !w->order && (whole || first % 2 == 0)) {
+    kern_nbits_read(whole ? bytes + first : bytes + first / 2, bits_of(w->q.t), w->l.k, flip, to);
+    return;
+  }
   for (int64_t k = 0; k < w->l.k; k++) {
     const int64_t at = first + (w->order ? w->order[k] : k) * step;
     to[k] = (whole ? bytes[at] : (bytes[at / 2] >> (at % 2 * 4)) & 15) ^ flip;

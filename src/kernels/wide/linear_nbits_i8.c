@@ -4,16 +4,17 @@
 #include "kernels/product_i8_priv.h"
 
 enum {
-  PANELS = 4,
-  ROWS = BYTES_DEPTH == 4 ? 6 : 2,
-  CHUNK = 48,          /* rows that are quantised at once */
+  PANELS = 4,          /* of a tile, at most */
+  SUMS = 24,           /* vectors of a tile, at most */
+  CHUNK = 48,          /* rows that are quantised at once: whole tiles */
   TASKS = 16,          /* that a product is cut into where its rows are few */
   TASK_WORK = 1 << 19, /* multiply-adds of a task, at least */
   BYTES = 4,           /* of a word */
   AHEAD = 1024         /* bytes by which words are fetched ahead */
 };
 
-/* Rows of x: bytes `pitch` apart, and of each block a scale and the sum of its numbers. */
+/* Rows of x: bytes `pitch` apart, and of each block a scale and the sum of its numbers times -1, or times minus the
+ * zero point where that is the same everywhere. */
 typedef struct quantised {
   int64_t pitch;
   int8_t *q;
@@ -49,57 +50,60 @@ typedef struct nbits_tile {
   float *out; /* rows of PANELS * V_LANES */
 } nbits_tile;
 
-/* What the sums of a block begin with: the zero point of each column times minus the sum of x. */
-V_TEMPLATE void start_sums(const nbits_tile *t, int64_t block, vi *sum, const int rows, const int panels) {
+/* What the sums of a block begin with: the zero point of each column times minus the sum of x, which stands multiplied
+ * by the middle where there are none. */
+V_TEMPLATE void start_sums(const nbits_tile *t, int64_t block, vi *sum, const int rows, const int panels,
+                           const int bits) {
   const kern_nbits *l = &t->p->l;
   const int32_t *of_x = t->p->rows.sums + t->row * l->blocks + block;
-  const uint32_t in = (uint32_t)(block % l->per), at = in % BYTES * 8 + in / BYTES * 4;
+  const int per = 32 / bits;
+  const uint32_t in = (uint32_t)(block % per), at = in % BYTES * 8 + in / BYTES * 4;
+  if (!l->zeros) {
+    V_FOR(r, rows) V_FOR(p, panels) sum[r * panels + p] = vi_set(of_x[r * l->blocks]);
+    return;
+  }
   V_FOR(p, panels) {
-    vi zero = vi_set(1 << (l->bits - 1));
-    if (l->zeros) {
-      const int64_t word = (t->panel + p) * l->zero_words + block / l->per;
-      const vi words = load_words(t->p->w + l->zeros_at + word * V_LANES * 4);
-      zero = vi_and(vi_shr(words, at), vi_set((1 << l->bits) - 1));
-    }
-    V_FOR(r, rows) sum[r * panels + p] = b_multiply(zero, vi_set(-of_x[r * l->blocks]));
+    const int64_t word = (t->panel + p) * l->zero_words + block / per;
+    const vi words = load_words(t->p->w + l->zeros_at + word * V_LANES * 4);
+    const vi zero = vi_and(vi_shr(words, at), vi_set((1 << bits) - 1));
+    V_FOR(r, rows) sum[r * panels + p] = b_multiply(zero, vi_set(of_x[r * l->blocks]));
   }
 }
 
-V_TEMPLATE void tile(const nbits_tile *t, const int rows, const int panels) {
+V_TEMPLATE void tile(const nbits_tile *t, const int rows, const int panels, const int bits) {
   const nbits_i8 *n = t->p;
   const kern_nbits *l = &n->l;
-  const vi mask = vi_set(l->bits == 4 ? 0x0f0f0f0f : -1);
+  const vi mask = vi_set(0x0f0f0f0f);
+  const int per = 32 / bits;
   const int8_t *x = n->rows.q + t->row * n->rows.pitch;
   const uint8_t *w = n->w + l->words_at + t->panel * l->words * V_LANES * 4;
   for (int64_t block = 0; block < l->blocks; block++) {
-    vi sum[ROWS * PANELS];
-    const int64_t words = base_min_i64(l->block / l->per, l->words - block * (l->block / l->per));
-    start_sums(t, block, sum, rows, panels);
+    vi sum[SUMS];
+    const int64_t words = base_min_i64(l->block / per, l->words - block * (l->block / per));
+    start_sums(t, block, sum, rows, panels, bits);
     for (int64_t i = 0; i < words; i++, w += V_LANES * 4) {
       vi word[PANELS];
       V_FOR(p, panels) {
         word[p] = load_words(w + p * l->words * V_LANES * 4);
         __builtin_prefetch(w + p * l->words * V_LANES * 4 + AHEAD);
       }
-      for (int64_t round = l->bits; round <= 8; round += 4, x += BYTES) {
+      V_FOR(round, 8 / bits) {
         vi b[PANELS];
-        V_FOR(p, panels) {
-          b[p] = vi_and(word[p], mask);
-          word[p] = vi_shr(word[p], 4);
-        }
+        V_FOR(p, panels) b[p] = bits == 8 ? word[p] : vi_and(round ? vi_shr(word[p], 4) : word[p], mask);
         V_FOR(r, rows) {
           int32_t some;
           memcpy(&some, x + r * n->rows.pitch, sizeof some);
           const vi a = vi_set(some);
           V_FOR(p, panels) sum[r * panels + p] = dot(sum[r * panels + p], b[p], a);
         }
+        x += BYTES;
       }
     }
     const float *scales = (const float *)(const void *)n->w + (t->panel * l->blocks + block) * V_LANES;
     V_FOR(r, rows) {
       const vf of_x = v_set(n->rows.scales[(t->row + r) * l->blocks + block]);
       V_FOR(p, panels) {
-        float *out = t->out + (r * PANELS + p) * V_LANES;
+        float *out = t->out + (r * panels + p) * V_LANES;
         const vf scale = v_mul(of_x, v_load(scales + p * l->blocks * V_LANES));
         v_store(out, v_fma(v_from_int(sum[r * panels + p]), scale, v_load(out)));
       }
@@ -107,33 +111,52 @@ V_TEMPLATE void tile(const nbits_tile *t, const int rows, const int panels) {
   }
 }
 
-/* As many rows as there is a loop for, of `rows`; gives their number. */
-static int64_t run_tile(const nbits_tile *t, int64_t rows, int64_t panels) {
-  if (panels == PANELS && rows >= ROWS) {
-    tile(t, ROWS, PANELS);
-    return ROWS;
+/* Loops for tiles of so many rows and panels. */
+typedef struct nbits_loop {
+  int64_t rows, panels;
+  void (*run[2])(const nbits_tile *t); /* of 4 bits, of 8 */
+} nbits_loop;
+#define LOOP(r, p)                                                        \
+  static void tile_4_##r##_##p(const nbits_tile *t) { tile(t, r, p, 4); } \
+  static void tile_8_##r##_##p(const nbits_tile *t) { tile(t, r, p, 8); }
+#define LOOP_ROW(r, p)                           \
+  {                                              \
+    r, p, { tile_4_##r##_##p, tile_8_##r##_##p } \
   }
-  if (panels == PANELS) tile(t, 1, PANELS);
-  else tile(t, 1, 1);
-  return 1;
+LOOP(1, 1)
+LOOP(1, 4)
+#if BYTES_BY_FOURS
+LOOP(4, 4)
+LOOP(12, 2)
+static const nbits_loop loops[] = {LOOP_ROW(12, 2), LOOP_ROW(4, 4), LOOP_ROW(1, 4), LOOP_ROW(1, 1)};
+#else
+LOOP(2, 4)
+static const nbits_loop loops[] = {LOOP_ROW(2, 4), LOOP_ROW(1, 4), LOOP_ROW(1, 1)};
+#endif
+
+/* A tile of `loop`; rows of the chunk are rows of the output from `first` on. */
+static void run_tile(const nbits_i8 *n, const nbits_loop *loop, int64_t first, int64_t row, int64_t panel) {
+  const base_tensor *out = base_out(n->call, 0);
+  const int64_t pitch = kern_pitch(out), width = loop->panels * V_LANES;
+  const int64_t column = panel * V_LANES, columns = base_min_i64(width, n->l.n - column);
+  _Alignas(64) float sums[SUMS * V_LANES];
+  memset(sums, 0, (size_t)(loop->rows * width) * sizeof *sums);
+  loop->run[n->l.bits == 8](&(nbits_tile){.p = n, .row = row, .panel = panel, .out = sums});
+  const kern_epilogue e = kern_epilogue_at(&n->e, first + row, column);
+  KERN_NAME(epilogue_rows)(&e, sums, width, loop->rows, columns);
+  for (int64_t r = 0; r < loop->rows; r++)
+    memcpy((float *)out->data + (first + row + r) * pitch + column, sums + r * width, (size_t)columns * sizeof *sums);
 }
 
-/* Rows [0, count) of the chunk, which are rows of the output from `first` on, times panels [panel, end). */
+/* Rows [0, count) of the chunk times panels [panel, end): the largest tiles that fit. */
 static void multiply_rows(const nbits_i8 *n, int64_t first, int64_t count, int64_t panel, int64_t end) {
-  const base_tensor *out = base_out(n->call, 0);
-  const int64_t pitch = kern_pitch(out);
-  for (int64_t panels; panel < end; panel += panels) {
-    panels = end - panel >= PANELS ? PANELS : 1;
-    const int64_t column = panel * V_LANES, columns = base_min_i64(panels * V_LANES, n->l.n - column);
-    for (int64_t row = 0, done; row < count; row += done) {
-      _Alignas(64) float sums[ROWS * PANELS * V_LANES] = {0};
-      const nbits_tile t = {.p = n, .row = row, .panel = panel, .out = sums};
-      done = run_tile(&t, count - row, panels);
-      const kern_epilogue e = kern_epilogue_at(&n->e, first + row, column);
-      KERN_NAME(epilogue_rows)(&e, sums, PANELS * V_LANES, done, columns);
-      for (int64_t r = 0; r < done; r++)
-        memcpy((float *)out->data + (first + row + r) * pitch + column, sums + r * PANELS * V_LANES,
-               (size_t)columns * sizeof *sums);
+  for (int64_t wide; panel < end; panel += wide) {
+    wide = end - panel >= PANELS ? PANELS : 1;
+    for (int64_t row = 0; row < count;) {
+      const nbits_loop *loop = loops;
+      while (loop->rows > count - row || loop->panels > wide) loop++;
+      for (int64_t p = 0; p < wide; p += loop->panels) run_tile(n, loop, first, row, panel + p);
+      row += loop->rows;
     }
   }
 }
@@ -168,6 +191,7 @@ static void quantise_rows(const nbits_i8 *n, int64_t first, int64_t count) {
     for (int64_t b = 0; b < n->l.blocks; b++) {
       const int64_t at = b * n->l.block, length = base_min_i64(n->l.block, n->l.k - at), i = r * n->l.blocks + b;
       quantise_block(x + at, length, q + at, to->scales + i, to->sums + i);
+      to->sums[i] *= n->l.zeros ? -1 : -(1 << (n->l.bits - 1));
     }
   }
 }

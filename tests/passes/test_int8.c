@@ -198,6 +198,34 @@ static void qlinear_nodes_become_products_of_bytes(void **state) {
   expect_same_numbers(text);
 }
 
+/* 16,385 products of 255 * 128 and a bias of 2^29 are more than i32 holds with what is subtracted before. */
+static void sums_that_i32_may_not_hold_stay(void **state) {
+  (void)state;
+  enum { DEPTH = 16385, TEXT = 1 << 17 };
+  char *text = malloc(TEXT);
+  assert_non_null(text);
+  for (int depth = DEPTH - 1; depth <= DEPTH; depth++) {
+    int at = snprintf(text, TEXT,
+                      "input %%0 \"x\": u8[1, %d, 1, 1]\nconst %%1: f32[] = {0.5}\nconst %%2: u8[] = {3}\n"
+                      "const %%3: i8[1, %d, 1, 1] = {",
+                      depth, depth);
+    for (int i = 0; i < depth; i++) at += snprintf(text + at, TEXT - (size_t)at, "%s%d", i ? ", " : "", i % 7 - 3);
+    snprintf(text + at, TEXT - (size_t)at,
+             "}\nconst %%4: f32[1] = {0.5}\nconst %%5: i8[1] = {0}\nconst %%6: i32[1] = {536870912}\n"
+             "%%7 = td::qlinear_conv(%%0, %%1, %%2, %%3, %%4, %%5, %%1, %%2, %%6)\noutput \"y\" %%7\n");
+    const passes_setting setting = {.isa = level_of("avx2")};
+    base_arena *arena = base_arena_new(&base_libc_allocator);
+    ir_graph *graph = parse_graph(arena, text, &base_libc_allocator);
+    td_error err;
+    uint32_t changes = 0;
+    assert_int_equal(find_pass("int8")->run(graph, &setting, &changes, &err), TD_OK);
+    assert_int_equal(changes, depth < DEPTH);
+    ir_graph_free(graph);
+    base_arena_free(arena);
+  }
+  free(text);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(a_dynamic_product_takes_its_operand_in_f32),
                                      cmocka_unit_test(weights_beyond_a_byte_stay),
@@ -205,6 +233,7 @@ int main(void) {
                                      cmocka_unit_test(static_products_keep_their_numbers),
                                      cmocka_unit_test(what_stands_between_products_stays_in_bytes),
                                      cmocka_unit_test(qlinear_nodes_become_products_of_bytes),
+                                     cmocka_unit_test(sums_that_i32_may_not_hold_stay),
                                      cmocka_unit_test(a_quantisation_becomes_the_scale_of_the_product)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,61 @@
+/* Recurrent layers with constant weights get packed ones, each result in the place of its own: in memory that was used
+ * before, where what lies behind the last result is no result. What they compute, tests/kernels/test_recurrent.c and
+ * the operators' cases see. */
+#include "base/limited.h"
+#include "passes/change.h"
+
+#include <string.h>
+
+enum { MOST = 1 << 24 };
+
+static void *used_alloc(void *user, size_t bytes, size_t align) {
+  void *memory = limited_alloc(user, bytes, align);
+  return memory ? memset(memory, 0x55, bytes) : NULL;
+}
+
+static void expect_packed(const char *text, const char *name, uint32_t outputs) {
+  limited memory = {.counting = {.inner = &base_libc_allocator}, .most = MOST};
+  const td_allocator allocator = {&memory, used_alloc, limited_free};
+  const passes_setting setting = {.isa = level_of("avx2")};
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  ir_graph *graph = parse_graph(arena, text, &allocator);
+  td_error err;
+  uint32_t changes = 0, packed = 0;
+  if (find_pass("recurrent")->run(graph, &setting, &changes, &err) != TD_OK || ir_verify(graph, &err) != TD_OK)
+    fail_msg("%s", err.text);
+  assert_int_equal(changes, 1);
+  for (uint32_t i = 1; i < graph->nodes.count; i++) {
+    const ir_node_def *node = ir_node_of(graph, (ir_node){i});
+    if (!node->op || strcmp(node->op->name, name) != 0) continue;
+    packed++;
+    assert_int_equal(node->out_count, outputs);
+    for (uint32_t k = 0; k < outputs; k++)
+      assert_int_equal(ir_block_of(graph, graph->top)->results.at[k].id, node->out[k].id);
+  }
+  assert_int_equal(packed, 1);
+  ir_graph_free(graph);
+  base_arena_free(arena);
+}
+
+static void a_result_is_replaced_by_its_own(void **state) {
+  (void)state;
+  expect_packed(
+      "input %0 \"x\": f32[2, 1, 2]\n"
+      "const %1: f32[1, 4, 2] = {1, 2, 3, 4, 5, 6, 7, 8}\n"
+      "const %2: f32[1, 4, 1] = {9, 10, 11, 12}\n"
+      "%3, %4, %5 = td::lstm(%0, %1, %2)\n"
+      "output \"y\" %3\noutput \"h\" %4\noutput \"c\" %5\n",
+      "td::lstm_packed", 3);
+  expect_packed(
+      "input %0 \"x\": f32[2, 1, 2]\n"
+      "const %1: f32[1, 3, 2] = {1, 2, 3, 4, 5, 6}\n"
+      "const %2: f32[1, 3, 1] = {7, 8, 9}\n"
+      "%3, %4 = td::gru(%0, %1, %2)\n"
+      "output \"y\" %3\noutput \"h\" %4\n",
+      "td::gru_packed", 2);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(a_result_is_replaced_by_its_own)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

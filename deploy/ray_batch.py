@@ -23,6 +23,7 @@ import ray.data
 
 import ray_treadle
 
+ACTORS_OF_TASK = 8    # for which one task reads or writes: these take no CPUs, so Ray would start them without end
 BATCHES_OF_BLOCK = 16  # of what one task computes and one file holds: more costs less of Ray's time, and more to do again
 
 
@@ -109,13 +110,13 @@ def mapped(rows, kind, arguments, actors, cores, batch):
                             compute=ray.data.ActorPoolStrategy(size=actors))
 
 
-def blocks_of(rows, actors, batch):
-    return max(actors, math.ceil(rows / (batch * BATCHES_OF_BLOCK)))
+def rows_of_block(rows, actors, batch, block):
+    return min(batch * block, max(batch, math.ceil(rows / actors)))
 
 
-def pictures(paths, model, actors=1, cores=1, batch=16, kind=Pictures, **arguments):
-    rows = ray.data.from_items([{"path": path} for path in paths],
-                               override_num_blocks=blocks_of(len(paths), actors, batch))
+def pictures(paths, model, actors=1, cores=1, batch=16, block=BATCHES_OF_BLOCK, kind=Pictures, **arguments):
+    blocks = math.ceil(len(paths) / rows_of_block(len(paths), actors, batch, block))
+    rows = ray.data.from_items([{"path": path} for path in paths], override_num_blocks=max(1, blocks))
     return mapped(rows, kind, {"model": model, **arguments}, actors, cores, batch)
 
 
@@ -130,20 +131,26 @@ def ending_of(file):
     return "csv" if file.endswith(".csv") else "parquet"
 
 
-def texts(files, model, tokenizer, actors=1, cores=1, batch=16, length=128, kind=Texts, **arguments):
+def texts(files, model, tokenizer, actors=1, cores=1, batch=16, block=BATCHES_OF_BLOCK, length=128, kind=Texts,
+          **arguments):
     """Ray's own readers of tables list files by a task that wants a CPU, which where actors have them all there is not: so
     parts of files are the rows that it is given. A file is read once for each of its parts: some 100,000 rows are enough."""
     counts = {file: pyarrow.dataset.dataset(file, format=ending_of(file)).count_rows() for file in files}
-    part = min(batch * BATCHES_OF_BLOCK, max(batch, math.ceil(sum(counts.values()) / actors)))
+    part = rows_of_block(sum(counts.values()), actors, batch, block)
     parts = [{"file": file, "first": at, "rows": min(part, count - at)} for file, count in counts.items()
              for at in range(0, count, part)]
-    rows = ray.data.from_items(parts, override_num_blocks=len(parts)).map_batches(read_rows, batch_size=None, num_cpus=0)
+    rows = ray.data.from_items(parts, override_num_blocks=len(parts))
+    rows = rows.map_batches(read_rows, batch_size=None, num_cpus=0, concurrency=tasks_of(actors))
     return mapped(rows, kind, {"model": model, "tokenizer": tokenizer, "length": length, **arguments}, actors, cores, batch)
 
 
-def write(rows, out):
+def tasks_of(actors):
+    return math.ceil(actors / ACTORS_OF_TASK)
+
+
+def write(rows, out, actors=1):
     # it waits more than it computes, and takes none of the CPUs, all of which actors may have
-    rows.write_parquet(out, ray_remote_args={"num_cpus": 0})
+    rows.write_parquet(out, ray_remote_args={"num_cpus": 0}, concurrency=tasks_of(actors))
 
 
 def main():
@@ -158,16 +165,21 @@ def main():
     parser.add_argument("--actors", type=int, default=1)
     parser.add_argument("--cores", type=int, default=1, help="of each actor")
     parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--block", type=int, default=BATCHES_OF_BLOCK, help="batches of a task; many machines want more")
     args = parser.parse_args()
     if args.texts and not args.tokenizer:
         parser.error("--texts needs --tokenizer")
-    ray.init()
-    common = {"model": args.model, "actors": args.actors, "cores": args.cores, "batch": args.batch}
+    ray.init(runtime_env={"py_modules": [__file__, ray_treadle.__file__]})
+    common = {"model": args.model, "actors": args.actors, "cores": args.cores, "batch": args.batch,
+              "block": args.block}
     if args.pictures:
-        write(pictures(files_of(args.pictures), **common), args.out)
+        rows = pictures(files_of(args.pictures), **common)
     else:
-        write(texts(files_of(args.texts), tokenizer=args.tokenizer, length=args.length, **common), args.out)
+        rows = texts(files_of(args.texts), tokenizer=args.tokenizer, length=args.length, **common)
+    write(rows, args.out, args.actors)
 
 
 if __name__ == "__main__":
-    main()
+    import ray_batch  # under this name actors find its classes
+
+    ray_batch.main()

@@ -1,6 +1,6 @@
 """A model on Ray Serve: replicas compute in their own process, each on a core set that no other one has.
 
-    serve run --working-dir deploy ray_serve:app model=/models/resnet18.onnx replicas=2 cores=4
+    serve run --app-dir deploy --working-dir deploy ray_serve:app model=/models/resnet18.onnx replicas=2 cores=4
 
     curl -T cat.jpg http://127.0.0.1:8000/
     curl -d '{"inputs":[{"name":"x","datatype":"FP32","shape":[1,3],"data":[1,2,3]}]}' \\
@@ -13,6 +13,7 @@ it finishes what it has. Health is a run that ended: of a request since the last
 import asyncio
 import concurrent.futures
 import json
+import pathlib
 import time
 
 import numpy
@@ -52,6 +53,7 @@ def tensors(body):
 
 class Predictor:
     def __init__(self, model, cores=1, batch=8, timeout=30.0):
+        self.name = pathlib.PurePath(model).stem  # where it lies is nobody's business
         self.core_set = ray_treadle.CoreSet(cores)
         self.model = ray_treadle.load(model, cores)
         self.session = self.model.session(threads=cores, timeout=timeout)
@@ -133,12 +135,12 @@ class Predictor:
 
     async def infer(self, body):
         found = await self.predict(tensors(body))
-        return {"model_name": self.model.name,
+        return {"model_name": self.name,
                 "outputs": [{"name": name, "datatype": OF_NUMPY[array.dtype], "shape": list(array.shape),
                              "data": array.ravel().tolist()} for name, array in found.items()]}
 
     def metadata(self):
-        return {"name": self.model.name,
+        return {"name": self.name,
                 "inputs": [{"name": value.name, "datatype": OF_OURS[value.dtype][0],
                             "shape": [size if isinstance(size, int) else -1 for size in value.shape]}
                            for value in self.model.inputs]}

@@ -18,6 +18,7 @@ import pathlib
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -108,13 +109,21 @@ def check_lost_node(folder, paths, wanted):
         begin = time.monotonic()
         job.start()
         blocks = len(paths) / (BATCH * ray_batch.BATCHES_OF_BLOCK)
-        wait_for("pictures: half of them", lambda: len(list(out.glob("*.parquet"))) >= blocks / 2 or not job.is_alive(), 900)
-        held = ray_parts.holders(plan_name(MODEL))
+        held = {}
+
+        def half():
+            found = {} if held else ray_parts.holders(plan_name(MODEL))
+            if len(found) == 2:  # the second actor may come late
+                held.update(found)
+            return held and len(list(out.glob("*.parquet"))) >= blocks / 2 or not job.is_alive()
+
+        wait_for("pictures: half of them", half, 900)
         machines.kill()
         expect("pictures: the node was killed while they were computed", job.is_alive())
         machines.add()
         job.join()
         say(f"pictures: {len(paths)} by two actors, one node lost half-way: {time.monotonic() - begin:.1f} s")
+        check_command(folder, paths[:50], machines)
     expect("pictures: two processes map the weights", len(held) == 2, held)
     expect("pictures: and have no copy of their own",
            all(kinds["Rss"] > kinds["Pss"] and not kinds["Anonymous"] for kinds in held.values()), held)
@@ -123,6 +132,18 @@ def check_lost_node(folder, paths, wanted):
     broken = [path for path, error in zip(found["path"].to_pylist(), found["error"].to_pylist()) if error]
     expect("pictures: the one that is none says so, and it alone",
            [pathlib.Path(path).stem for path in broken] == ["broken"], broken)
+
+
+def check_command(folder, paths, machines):
+    """The script as users call it: its actors find its classes in the files that it sends along."""
+    few, out = folder / "few", folder / "command"
+    few.mkdir()
+    for path in paths:
+        shutil.copy(path, few)
+    command = [sys.executable, ray_batch.__file__, "--model", MODEL, "--pictures", str(few), "--out", str(out)]
+    done = subprocess.run(command, env={**os.environ, "RAY_ADDRESS": machines.cluster.address}, stdout=subprocess.DEVNULL,
+                          stderr=sys.stderr)
+    expect("the command ends well", done.returncode == 0 and table(out).num_rows == len(paths), done.returncode)
 
 
 def plan_name(model):

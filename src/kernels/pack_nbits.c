@@ -93,8 +93,7 @@ void kern_nbits_pack(const kern_nbits *l, int64_t n, const uint8_t *q, const flo
     uint32_t word = 0;
     if (first + l->per <= l->k) word = whole_word(q + first, l->bits);
     else
-      for (int64_t i = 0; i < l->per; i++)
-        word |= (uint32_t)(first + i < l->k ? q[first + i] : none) << bit_of(l, i);
+      for (int64_t i = 0; i < l->per; i++) word |= (uint32_t)(first + i < l->k ? q[first + i] : none) << bit_of(l, i);
     memcpy(at, &word, sizeof word);
   }
   for (int64_t b = 0; b < l->blocks; b++) {

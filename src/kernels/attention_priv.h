@@ -35,6 +35,7 @@ typedef struct attention_work {
   const base_tensor *last;  /* of each sample, the last key that is in use; NULL: all keys are */
   int64_t left;             /* keys that a query sees before its place; negative: all */
   int64_t places;           /* of the queries of a head: `queries`, or 1 where heads of a group are taken as queries */
+  int64_t block;            /* queries of a task, at most ATTENTION_QUERIES */
   int64_t rows;             /* KERN_ATTENTION_... */
   float *scores;            /* [ATTENTION_KEYS, ATTENTION_PITCH] */
   float *most, *sum, *keep; /* [ATTENTION_QUERIES]: of what was seen so far; what the sums are multiplied by next */

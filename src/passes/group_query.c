@@ -1,11 +1,12 @@
-/* group_query.c -- td::group_query_attention, on f32, becomes steps that have kernels:
+/* group_query.c -- td::group_query_attention becomes steps that have kernels:
  *
  *     y, k', v' = group_query_attention(q, k, v, past k, past v, last, total, cos, sin, positions)
  *  -> k' = cache_rows(k, total, last, past k, cos, sin, positions)         [batch, kv heads, room, size]
  *     v' = cache_rows(v, total, last, past v)
  *     y  = cached_attention(rotate_rows(q, last, cos, sin, positions), k', v', last)
  *
- * q, k and v may be slices of one value. Biases, sinks and soft caps stay with the plain loops.
+ * q, k and v may be slices of one value. Half precision is cast to f32, and the results back. Biases, sinks and soft
+ * caps stay with the plain loops.
  * Requires: a verified graph. Keeps: types. Breaks: bit equality. */
 #include "passes/passes_priv.h"
 
@@ -20,22 +21,23 @@ typedef struct site {
   ir_value in[OPERANDS];
   int64_t heads, kv_heads, size;
   bool rotary, interleaved;
+  td_dtype dtype;
 } site;
 
-static bool is_cache(const passes_edit *e, ir_value v) {
-  const ir_type *t = ir_type_of(e->graph, v);
-  return !v.id || (t->dtype == TD_F32 && t->rank == 4);
+static bool has_rank(const passes_edit *e, ir_value v, int32_t rank) {
+  return !v.id || ir_type_of(e->graph, v)->rank == rank;
 }
 
 static bool is_supported(passes_edit *e, const ir_node_def *node, const site *s) {
   const ir_type *q = ir_type_of(e->graph, s->in[QUERY]);
-  if (q->dtype != TD_F32 || q->rank != 3 || !base_dim_known(q->dims[2])) return false;
+  if (!base_is_float(q->dtype) || q->rank != 3 || !base_dim_known(q->dims[2])) return false;
   if (s->in[BIAS].id || s->in[SINK].id || passes_int(node, "smooth") || passes_float(node, "softcap") > 0) return false;
-  if (!s->in[KEY].id != !s->in[VALUE].id || !is_cache(e, s->in[PAST_KEY]) || !is_cache(e, s->in[PAST_VALUE]))
+  if (!s->in[KEY].id != !s->in[VALUE].id || !s->in[LAST].id || !s->in[TOTAL].id) return false;
+  if (!has_rank(e, s->in[KEY], 3) || !has_rank(e, s->in[VALUE], 3)) return false;
+  if (!has_rank(e, s->in[PAST_KEY], 4) || !has_rank(e, s->in[PAST_VALUE], 4) || !has_rank(e, s->in[LAST], 1))
     return false;
-  if (!s->in[LAST].id || !s->in[TOTAL].id || ir_type_of(e->graph, s->in[LAST])->rank != 1) return false;
-  if (s->in[POSITIONS].id && ir_type_of(e->graph, s->in[POSITIONS])->rank != 2) return false;
-  return !s->rotary || (s->in[COS].id && s->in[SIN].id && ir_type_of(e->graph, s->in[COS])->dtype == TD_F32);
+  if (!has_rank(e, s->in[COS], 2) || !has_rank(e, s->in[SIN], 2) || !has_rank(e, s->in[POSITIONS], 2)) return false;
+  return !s->rotary || (s->in[COS].id && s->in[SIN].id);
 }
 
 static void read_site(passes_edit *e, ir_node at, const ir_node_def *node, site *s) {
@@ -43,9 +45,23 @@ static void read_site(passes_edit *e, ir_node at, const ir_node_def *node, site 
               .at = at,
               .heads = passes_int(node, "heads"),
               .kv_heads = passes_int(node, "kv_heads"),
+              .dtype = ir_type_of(e->graph, node->in[QUERY])->dtype,
               .rotary = passes_int(node, "rotary"),
               .interleaved = passes_int(node, "interleaved")};
   for (uint32_t i = 0; i < OPERANDS; i++) s->in[i] = i < node->in_count ? node->in[i] : IR_NO_VALUE;
+}
+
+static td_status cast(site *s, td_dtype to, ir_value *v) {
+  return ir_type_of(s->e->graph, *v)->dtype == to ? TD_OK : passes_cast(s->e, s->at, *v, to, v);
+}
+
+static td_status widen(site *s) {
+  static const uint32_t floats[] = {QUERY, KEY, VALUE, PAST_KEY, PAST_VALUE, COS, SIN};
+  for (size_t i = 0; i < sizeof floats / sizeof *floats; i++) {
+    ir_value *v = &s->in[floats[i]];
+    if (v->id) TRY(cast(s, TD_F32, v));
+  }
+  return TD_OK;
 }
 
 /* Queries, keys and values of a packed operand as slices. */
@@ -109,12 +125,17 @@ static td_status visit_group_query(passes_edit *e, ir_node id, const ir_node_def
   site s;
   read_site(e, id, &node, &s);
   if (!is_supported(e, &node, &s)) return TD_OK;
+  TRY(widen(&s));
   TRY(unpack(&s));
   TRY(add_cache(&s, KEY, PAST_KEY, s.rotary, &cache[0]));
   TRY(add_cache(&s, VALUE, PAST_VALUE, false, &cache[1]));
   TRY(add_attention(&s, &node, cache, &y));
-  for (uint32_t i = 0; i < 2 && i + 1 < node.out_count; i++)
-    if (node.out[i + 1].id) TRY(passes_replace(e, node.out[i + 1], cache[i]));
+  for (uint32_t i = 0; i < 2 && i + 1 < node.out_count; i++) {
+    if (!node.out[i + 1].id) continue;
+    TRY(cast(&s, s.dtype, &cache[i]));
+    TRY(passes_replace(e, node.out[i + 1], cache[i]));
+  }
+  TRY(cast(&s, s.dtype, &y));
   return passes_take_place(e, id, y);
 }
 

@@ -81,6 +81,46 @@ static void takes_slices_of_what_is_packed(void **state) {
                 1);
 }
 
+/* Half precision is cast, and the results back; a cache of its own. */
+static void widens_halves(void **state) {
+  (void)state;
+  expect_change("group_query",
+                "input %0 \"q\": f16[2, 3, 8]\n"
+                "input %1 \"k\": f16[2, 3, 8]\n"
+                "input %2 \"v\": f16[2, 3, 8]\n"
+                "input %3 \"last\": i64[2]\n"
+                "const %4: i64[] = {3}\n"
+                "%5, %6, %7 = td::group_query_attention(%0, %1, %2, -, -, %3, %4) {scale = 0.25}\n"
+                "output \"y\" %5\n"
+                "output \"k2\" %6\n",
+                "input %0 \"q\": f16[2, 3, 8]\n"
+                "input %1 \"k\": f16[2, 3, 8]\n"
+                "input %2 \"v\": f16[2, 3, 8]\n"
+                "input %3 \"last\": i64[2]\n"
+                "const %4: i64[] = {3}\n"
+                "const %5: i64[3] = {0, 0, 8}\n"
+                "%6 = aten::_to_copy(%0) {dtype = f32, saturate = true, "
+                "round_mode = \"up\"}: f32[2, 3, 8]\n"
+                "%7 = aten::_to_copy(%1) {dtype = f32, saturate = true, "
+                "round_mode = \"up\"}: f32[2, 3, 8]\n"
+                "%8 = aten::_to_copy(%2) {dtype = f32, saturate = true, "
+                "round_mode = \"up\"}: f32[2, 3, 8]\n"
+                "%9 = td::cache_rows(%7, %4, %3, -) {heads = 1, interleaved = false}: f32[2, 1, 3, 8]\n"
+                "%10 = td::cache_rows(%8, %4, %3, -) {heads = 1, interleaved = false}: f32[2, 1, 3, 8]\n"
+                "%11 = aten::unflatten(%6) {dim = 2, sizes = [1, 8]}: f32[2, 3, 1, 8]\n"
+                "%12 = aten::permute(%9) {dims = [0, 2, 1, 3]}: f32[2, 3, 1, 8]\n"
+                "%13 = aten::permute(%10) {dims = [0, 2, 1, 3]}: f32[2, 3, 1, 8]\n"
+                "%14 = td::cached_attention(%11, %12, %13, -, -, %3) {scale = 0.25, causal = true, safe = 1, replaces "
+                "= 0, pairs = false, left = -1}: f32[2, 3, 1, 8]\n"
+                "%15 = aten::view(%14, %5) {zero_copies = true}: f32[2, 3, 8]\n"
+                "%16 = aten::_to_copy(%9) {dtype = f16, saturate = true, round_mode = \"up\"}: f16[2, 1, 3, 8]\n"
+                "%17 = aten::_to_copy(%10) {dtype = f16, saturate = true, round_mode = \"up\"}: f16[2, 1, 3, 8]\n"
+                "%18 = aten::_to_copy(%15) {dtype = f16, saturate = true, round_mode = \"up\"}: f16[2, 3, 8]\n"
+                "output \"y\" %18\n"
+                "output \"k2\" %16\n",
+                1);
+}
+
 /* Scores that are capped, take a bias or a sink. */
 static void others_stay(void **state) {
   (void)state;
@@ -113,6 +153,7 @@ static void others_stay(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(becomes_rows_and_attention),
-                                     cmocka_unit_test(takes_slices_of_what_is_packed), cmocka_unit_test(others_stay)};
+                                     cmocka_unit_test(takes_slices_of_what_is_packed), cmocka_unit_test(widens_halves),
+                                     cmocka_unit_test(others_stay)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -311,7 +311,7 @@ static int64_t used_keys(const attention_work *w, int64_t b) {
 }
 
 static void attend(const attention_work *w, const attention_products *p, int64_t b, int64_t h, int64_t first) {
-  const int64_t queries = base_min_i64(w->queries - first, QUERIES), used = used_keys(w, b);
+  const int64_t queries = base_min_i64(w->queries - first, w->block), used = used_keys(w, b);
   const bool alike = w->places == 1; /* all queries stand in one place */
   const int64_t place = (w->last ? base_max_i64(used - w->places, 0) : 0) + (alike ? 0 : first);
   const int64_t end = w->causal ? base_min_i64(used, place + (alike ? 1 : queries)) : used;
@@ -388,6 +388,14 @@ static void take_heads_as_queries(attention_work *w) {
   w->heads = w->groups;
 }
 
+/* Queries of a task: a block, or less where heads that share keys would leave workers idle; whole vectors. */
+static int64_t queries_of_task(const attention_work *w, const base_call *call, int64_t batch) {
+  const int64_t wanted = base_max_i64(1, base_ceil_div(call->workers, batch * w->heads));
+  const int64_t share = base_ceil_div(w->queries, wanted);
+  if (w->places > 1) return QUERIES;
+  return base_min_i64(QUERIES, (share + V_LANES - 1) / V_LANES * V_LANES);
+}
+
 static td_status check_used(const attention_work *w, const base_call *call, int64_t batch) {
   if (!w->last) return TD_OK;
   if (w->last->rank != 1 || w->last->dims[0] != batch)
@@ -435,10 +443,11 @@ td_status KERN_NAME(attention_by)(const base_call *call, const attention_product
   w.out_row = w.heads * w.out_head;
   w.out_sample = w.queries * w.out_row;
   if (w.queries == 1) take_heads_as_queries(&w);
-  int64_t blocks = (w.queries + QUERIES - 1) / QUERIES, tasks = batch * w.heads * blocks;
+  w.block = queries_of_task(&w, call, batch);
+  int64_t blocks = base_ceil_div(w.queries, w.block), tasks = batch * w.heads * blocks;
   if (tasks > UINT32_MAX / 2) return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "attention over too many rows");
   for (int64_t task = base_call_first(call, tasks); task < tasks; task = base_call_next(call, task, tasks))
-    attend(&w, p, task / blocks / w.heads, task / blocks % w.heads, task % blocks * QUERIES);
+    attend(&w, p, task / blocks / w.heads, task / blocks % w.heads, task % blocks * w.block);
   if (p->end) p->end();
   return TD_OK;
 }

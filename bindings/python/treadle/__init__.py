@@ -14,10 +14,10 @@ from ._options import FallbackGraph
 from ._model import Bench, Model, Outputs, Session, Value, compile, load
 from ._parallel import get_num_interop_threads, get_num_threads, parallel_info, set_num_interop_threads, set_num_threads
 from ._profile import Average, Averages, Schedule, profile, schedule
-from ._quantize import quantize
+from ._quantize import QuantizeReport, quantize
 
 __all__ = ["Array", "Average", "Averages", "BadArgument", "BadFile", "Bench", "Cancelled", "Error", "FallbackGraph", "Internal", "Model", "NoResource", "TimedOut",
-           "Outputs", "Schedule", "Session", "Unsupported", "Value", "compile", "fallbacks", "get_num_interop_threads",
+           "Outputs", "QuantizeReport", "Schedule", "Session", "Unsupported", "Value", "compile", "fallbacks", "get_num_interop_threads",
            "get_num_threads", "load", "models", "optimize", "parallel_info", "profile", "quantize", "schedule",
            "set_num_interop_threads", "set_num_threads"]
 

@@ -23,7 +23,7 @@ def _write_samples(samples, folder):
             numpy.save(path, numpy.asarray(value.detach().cpu() if hasattr(value, "detach") else value))
 
 
-class Report(str):
+class QuantizeReport(str):
     """The report as text. `keep_f32`: of "bf16" and "f16" the layers to be kept, as treadle.load takes them, else None."""
     keep_f32 = None
 
@@ -54,7 +54,7 @@ def quantize(model, data, output=None, *, mode="static", observer="minmax", bloc
         if done.returncode:
             text = done.stderr.strip().removeprefix("treadle: quantize: ") or f"the program ended with {done.returncode}"
             raise _STATUS.get(done.returncode, _errors.Error)(text)
-        report = Report(done.stdout.replace(f": {listed}\n", "\n") if listed != output else done.stdout)
+        report = QuantizeReport(done.stdout.replace(f": {listed}\n", "\n") if listed != output else done.stdout)
         if halves:
             with open(listed, encoding="utf-8") as file:
                 report.keep_f32 = file.read().rstrip("\n")

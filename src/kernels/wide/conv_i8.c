@@ -28,6 +28,34 @@ V_INLINE void gather_taps(const i8_product *p, const i8_window *w, const uint8_t
   }
 }
 
+/* Runs of `run` elements, at most B_COPIED, that lie in the image, one for each of `count` pixels. */
+static void gather_runs(const i8_window *w, const uint8_t *from, int64_t run, int64_t count, int64_t pitch,
+                        byte_x *to) {
+  const int64_t step = w->c.axis[KERN_CONV_AXES - 1].stride * w->pixel;
+  if (run <= 16) /* which b_copy tells from longer ones */
+    for (int64_t i = 0; i < count; i++) b_copy(to + i * pitch, from + i * step, w->flip, run);
+  else
+    for (int64_t i = 0; i < count; i++) b_copy(to + i * pitch, from + i * step, w->flip, run);
+}
+
+/* Taps of a row as above for outputs [o, o + count). */
+static void gather_outputs(const i8_product *p, const i8_window *w, const uint8_t *row, int64_t o, int64_t count,
+                           int64_t pitch, byte_x *to) {
+  const kern_conv_axis *a = &w->c.axis[KERN_CONV_AXES - 1];
+  const int64_t run = a->kernel * w->c.group_in, space = a->in - a->kernel + a->begin;
+  const bool runs = row && w->runs && run > 0 && run <= B_COPIED && space >= 0;
+  /* outputs [first, last) whose window lies in the image */
+  const int64_t first = runs ? base_max_i64(o, base_ceil_div(a->begin, a->stride)) : o + count;
+  const int64_t last = runs ? base_min_i64(o + count, space / a->stride + 1) : o + count;
+  int64_t i = o;
+  for (; i < base_min_i64(first, o + count); i++) gather_taps(p, w, row, i, to + (i - o) * pitch);
+  if (i < last) {
+    gather_runs(w, row + (i * a->stride - a->begin) * w->pixel, run, last - i, pitch, to + (i - o) * pitch);
+    i = last;
+  }
+  for (; i < o + count; i++) gather_taps(p, w, row, i, to + (i - o) * pitch);
+}
+
 /* `count` pixels side by side in one row of the result, from `pixel` on, `pitch` apart: a row of taps at a time. */
 static void gather_row(const i8_product *p, const i8_window *w, const uint8_t *image, int64_t pixel, int64_t count,
                        int64_t pitch, byte_x *to) {
@@ -38,7 +66,7 @@ static void gather_row(const i8_product *p, const i8_window *w, const uint8_t *i
     const int64_t i1 = o1 * a[1].stride - a[1].begin + r % a[1].kernel * a[1].dilation;
     const bool inside = i0 >= 0 && i0 < a[0].in && i1 >= 0 && i1 < a[1].in;
     const uint8_t *row = inside ? image + (i0 * a[1].in + i1) * a[2].in * w->pixel : NULL;
-    for (int64_t i = 0; i < count; i++) gather_taps(p, w, row, o2 + i, to + i * pitch);
+    gather_outputs(p, w, row, o2, count, pitch, to);
   }
 }
 

@@ -4,7 +4,7 @@
 
 enum {
   PANELS = BYTES_PANELS,
-  ROWS = 6,
+  ROWS = 12,          /* of a tile, at most */
   AHEAD = 512,        /* bytes by which weights are fetched: from the second-level cache, the hardware is late */
   CHUNK = 48,         /* rows that are gathered at once */
   TASKS = 16,         /* that a product is cut into where its rows are few */
@@ -12,7 +12,7 @@ enum {
 };
 
 V_TEMPLATE void tile(const i8_tile *t, const int rows, const int panels) {
-  vi sum[ROWS * PANELS];
+  vi sum[6 * BYTES_PANELS]; /* or fewer panels and more rows */
   const byte_x *x = t->x;
   const int8_t *w = t->w;
   V_FOR(r, rows) V_FOR(p, panels) sum[r * panels + p] = b_load_i32(t->start + p * V_LANES);
@@ -43,6 +43,8 @@ static int64_t run_tile(const i8_tile *t, int64_t rows, int64_t panels) {
   TRY_TILE(6, 4)
   TRY_TILE(2, 4)
   TRY_TILE(1, 4)
+  TRY_TILE(12, 2) /* six rows of few panels are too few chains of sums for the latency of dot products */
+  TRY_TILE(12, 1)
 #endif
   TRY_TILE(6, 2)
   TRY_TILE(1, 2)

@@ -48,10 +48,11 @@ typedef struct use {
   uint32_t narrow; /* steps that multiply bf16 */
 } use;
 
+/* `name` is empty where the step computes nothing. */
 static td_status step_at(const quant_runner *r, size_t i, td_step *step, base_str *name, td_error *err) {
   *step = (td_step){.size = sizeof *step};
   TRY(td_session_get_step(r->session, i, step, err));
-  *name = base_node_name(step->name);
+  *name = step->origins && *step->op ? base_node_name(step->name) : (base_str){"", 0};
   return TD_OK;
 }
 
@@ -70,7 +71,7 @@ static td_status list_steps(job *j, const quant_runner *r, base_map *index, td_e
     td_step step;
     base_str name;
     TRY(step_at(r, i, &step, &name, err));
-    if (!step.origins || !*step.op || !name.length || base_map_get(index, name)) continue;
+    if (!name.length || base_map_get(index, name)) continue;
     if (memchr(name.at, ',', name.length)) continue; /* no list can name it: it is as the others are not */
     const char *label = base_arena_slice(j->arena, name.at, name.length);
     quant_layer *layer = base_vec_push(j->arena, &j->layers);
@@ -88,7 +89,7 @@ static td_status add_uses(const quant_runner *r, const base_map *index, use *use
     td_step step;
     base_str name;
     TRY(step_at(r, i, &step, &name, err));
-    const uint32_t *at = step.origins && *step.op ? base_map_get(index, name) : NULL;
+    const uint32_t *at = name.length ? base_map_get(index, name) : NULL;
     if (!at) continue;
     uses[*at].const_bytes += step.const_bytes;
     uses[*at].narrow += step.multiplied == TD_BF16;

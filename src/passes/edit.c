@@ -141,6 +141,7 @@ td_status passes_add(passes_edit *e, ir_node at, ir_op_id op, ir_new_node spec, 
 
 td_status passes_cast(passes_edit *e, ir_node at, ir_value v, td_dtype dtype, ir_value *out) {
   const base_arg arg = ARG_DTYPE("dtype", dtype);
+  if (ir_type_of(e->graph, v)->dtype == dtype) return *out = v, TD_OK;
   return passes_add(e, at, OP_aten__to_copy, (ir_new_node){.in = &v, .in_count = 1, .args = &arg, .arg_count = 1}, NULL,
                     out);
 }

@@ -51,15 +51,11 @@ static void read_site(passes_edit *e, ir_node at, const ir_node_def *node, site 
   for (uint32_t i = 0; i < OPERANDS; i++) s->in[i] = i < node->in_count ? node->in[i] : IR_NO_VALUE;
 }
 
-static td_status cast(site *s, td_dtype to, ir_value *v) {
-  return ir_type_of(s->e->graph, *v)->dtype == to ? TD_OK : passes_cast(s->e, s->at, *v, to, v);
-}
-
 static td_status widen(site *s) {
   static const uint32_t floats[] = {QUERY, KEY, VALUE, PAST_KEY, PAST_VALUE, COS, SIN};
   for (size_t i = 0; i < sizeof floats / sizeof *floats; i++) {
     ir_value *v = &s->in[floats[i]];
-    if (v->id) TRY(cast(s, TD_F32, v));
+    if (v->id) TRY(passes_cast(s->e, s->at, *v, TD_F32, v));
   }
   return TD_OK;
 }
@@ -91,11 +87,14 @@ static td_status add_cache(site *s, uint32_t rows, uint32_t past, bool turns, ir
   return add_rows(s, OP_td_cache_rows, in, 4, turns, s->kv_heads, out);
 }
 
-static td_status add_ints(site *s, ir_op_id op, ir_value v, const int64_t *ints, uint32_t count, const base_arg *arg,
-                          ir_value *out) {
+/* [batch, rows, heads, size] as [batch, rows, heads * size] */
+static td_status flatten_heads(site *s, ir_value v, ir_value *out) {
+  const int64_t sizes[] = {0, 0, s->heads * s->size};
+  const base_arg copies = ARG_BOOL("zero_copies", true);
   ir_value in[2] = {v};
-  TRY(ir_add_ints(s->e->graph, ints, count, &in[1], s->e->err));
-  return passes_add(s->e, s->at, op, (ir_new_node){.in = in, .in_count = 2, .args = arg, .arg_count = 1}, NULL, out);
+  TRY(ir_add_ints(s->e->graph, sizes, 3, &in[1], s->e->err));
+  return passes_add(s->e, s->at, OP_aten_view, (ir_new_node){.in = in, .in_count = 2, .args = &copies, .arg_count = 1},
+                    NULL, out);
 }
 
 static td_status add_attention(site *s, const ir_node_def *node, const ir_value *cache, ir_value *out) {
@@ -114,9 +113,7 @@ static td_status add_attention(site *s, const ir_node_def *node, const ir_value 
                            ARG_INT("left", window < 0 ? -1 : base_max_i64(window - 1, 0))};
   TRY(passes_add(s->e, s->at, OP_td_cached_attention,
                  (ir_new_node){.in = in, .in_count = 6, .args = args, .arg_count = 4}, NULL, out));
-  const int64_t flat[] = {0, 0, s->heads * s->size};
-  const base_arg copies = ARG_BOOL("zero_copies", true);
-  return add_ints(s, OP_aten_view, *out, flat, 3, &copies, out);
+  return flatten_heads(s, *out, out);
 }
 
 static td_status visit_group_query(passes_edit *e, ir_node id, const ir_node_def *def) {
@@ -132,10 +129,10 @@ static td_status visit_group_query(passes_edit *e, ir_node id, const ir_node_def
   TRY(add_attention(&s, &node, cache, &y));
   for (uint32_t i = 0; i < 2 && i + 1 < node.out_count; i++) {
     if (!node.out[i + 1].id) continue;
-    TRY(cast(&s, s.dtype, &cache[i]));
+    TRY(passes_cast(e, id, cache[i], s.dtype, &cache[i]));
     TRY(passes_replace(e, node.out[i + 1], cache[i]));
   }
-  TRY(cast(&s, s.dtype, &y));
+  TRY(passes_cast(e, id, y, s.dtype, &y));
   return passes_take_place(e, id, y);
 }
 

@@ -63,7 +63,8 @@ bool passes_number(const passes_edit *e, ir_value v, double *number);
 /* Adds the node of `spec` (its op given by `op` name) in front of `at`, with the origins of `at` and those of `also`
  * (NULL: none). Its operands' uses grow. *out: its first output; may be one of the operands of `spec`. */
 td_status passes_add(passes_edit *e, ir_node at, ir_op_id op, ir_new_node spec, const ir_node_def *also, ir_value *out);
-/* In front of `at`: `v` in another element type; elements [first, end) of `v` along `axis`. *out may be what `v` is. */
+/* In front of `at`: `v` in an element type, itself where it has that; elements [first, end) of `v` along `axis`. *out
+ * may be what `v` is. */
 td_status passes_cast(passes_edit *e, ir_node at, ir_value v, td_dtype dtype, ir_value *out);
 td_status passes_slice(passes_edit *e, ir_node at, ir_value v, int64_t axis, int64_t first, int64_t end, ir_value *out);
 /* In front of `at`: `v`, whose rank is known, with its axes in this order. */

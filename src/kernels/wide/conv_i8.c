@@ -15,9 +15,7 @@ V_INLINE void gather_taps(const i8_product *p, const i8_window *w, const uint8_t
   const kern_conv_axis *a = &w->c.axis[KERN_CONV_AXES - 1];
   const int64_t first = o * a->stride - a->begin, channels = w->c.group_in, run = a->kernel * channels;
   if (row && w->runs && first >= 0 && first + a->kernel <= a->in) {
-    const uint8_t *from = row + first * w->pixel;
-    if (run > 0 && run <= B_COPIED) b_copy(to, from, w->flip, run);
-    else KERN_PART_NAME(i8_copy)(w->flip, from, run, to);
+    KERN_PART_NAME(i8_copy)(w->flip, row + first * w->pixel, run, to);
     return;
   }
   for (int64_t tap = 0; tap < a->kernel; tap++, to += channels) {

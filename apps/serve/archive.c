@@ -69,6 +69,26 @@ static td_status read_config(serve_version *v, const fmt_zip *zip, const fmt_jso
   return TD_OK;
 }
 
+/* As if the archive were a model's whose manifest names that handler. */
+td_status serve_open_function(serve_version *v, const char *path, const char *handler, td_error *err) {
+  base_text manifest = {.allocator = &base_libc_allocator};
+  fmt_zip zip;
+  if (!v->server->options.python_handlers)
+    return base_fail(err, TD_UNSUPPORTED, handler, -1,
+                     "is a function of a workflow's handler: Python in an archive is run with --python-handlers alone");
+  TRY(sys_file_map(path, &v->archive, err));
+  TRY(fmt_zip_open(v->arena, v->archive.bytes, v->archive.size, &zip, err));
+  base_text_print(&manifest, "{\"model\":{\"modelName\":");
+  base_text_quote(&manifest, v->name, strlen(v->name));
+  base_text_print(&manifest, ",\"handler\":");
+  base_text_quote(&manifest, handler, strlen(handler));
+  base_text_print(&manifest, "}}");
+  const char *text = manifest.failed ? NULL : base_arena_slice(v->arena, manifest.at, manifest.length);
+  base_text_free(&manifest);
+  v->runtime = "python";
+  return text ? serve_python_open(v, &zip, text, NULL, err) : base_no_memory(err, "a workflow");
+}
+
 td_status serve_open_archive(serve_version *v, const char *path, bool is_named, td_error *err) {
   base_arena *arena = v->arena;
   static const char manifest[] = "MAR-INF/MANIFEST.json";

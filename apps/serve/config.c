@@ -44,6 +44,7 @@ const char serve_usage[] =
     "  --python FILE          Python for that; default: python3 of PATH\n"
     "  --python-memory MIB    maximum memory of each such process; default: no limit\n"
     "  --model-store DIR      folder of the models that routes, --models and the config file name\n"
+    "  --workflow-store DIR   folder of the workflows that routes name; default: that of the models\n"
     "  --models A.mar,n=B.mar models of the store to load at start, or `all`\n"
     "  --enable-model-api     allow registering and deleting models while the server runs\n"
     "  --access-log FILE|-    write a line of JSON for each request; -: to standard output\n"
@@ -83,6 +84,7 @@ static const setting settings[] = {
     {"no-config-snapshots", NULL, FLAG, AT(ignored), 0, 0},
     {"ts-config", NULL, TEXT, AT(config), 0, 0},
     {"model-store", "model_store", TEXT, AT(model_store), 0, 0},
+    {"workflow-store", "workflow_store", TEXT, AT(workflow_store), 0, 0},
     {"models", "load_models", TEXT, AT(models), 0, 0},
     {"access-log", "access_log", TEXT, AT(access_log), 0, 0},
     {"key-file", NULL, TEXT, AT(key_file), 0, 0},
@@ -122,7 +124,7 @@ static const char meaningless[] =
     "initial_worker_port,initial_distribution_port,metrics_mode,metrics_config,enable_metrics_api,metrics_format,"
     "model_metrics_auto_detect,disable_system_metrics,metric_time_interval,token_expiration_min,max_response_size,"
     "decode_input_request,limit_max_image_pixels,unregister_model_timeout,default_startup_timeout,"
-    "enable_envvars_config,use_env_allowed_urls,allowed_urls,workflow_store,plugins_path,model_snapshot,"
+    "enable_envvars_config,use_env_allowed_urls,allowed_urls,plugins_path,model_snapshot,"
     "snapshot_store,system_metrics_cmd";
 
 const char *const serve_cors_fields[SERVE_CORS] = {"access-control-allow-origin", "access-control-allow-methods",

@@ -58,6 +58,15 @@ static bool is_name(const char *name) {
   return *name && *name != '.' && *name != '-' && *name != '_' && !name[strspn(name, allowed)];
 }
 
+/* `status`: what came of loading it so far. */
+static td_status give_version(serve_version *v, td_status status, serve_version **out, td_error *err) {
+  if (status == TD_OK && !is_name(v->name))
+    status = base_fail(err, TD_BAD_ARGUMENT, v->name, -1, "is no name for a model: letters, digits, and . - _ within");
+  if (status == TD_OK) *out = v;
+  else serve_free_version(v);
+  return status;
+}
+
 td_status serve_load(serve_server *server, const char *name, const char *url, const char *path, serve_version **out,
                      td_error *err) {
   serve_version *v = new_version(server, name, url);
@@ -69,11 +78,16 @@ td_status serve_load(serve_server *server, const char *name, const char *url, co
   } else {
     status = td_model_load(path, &server->load, &v->model, err);
   }
-  if (status == TD_OK && !is_name(v->name))
-    status = base_fail(err, TD_BAD_ARGUMENT, v->name, -1, "is no name for a model: letters, digits, and . - _ within");
-  if (status == TD_OK) *out = v;
-  else serve_free_version(v);
-  return status;
+  return give_version(v, status, out, err);
+}
+
+td_status serve_load_function(serve_server *server, const char *name, const char *url, const char *path,
+                              const char *handler, serve_version **out, td_error *err) {
+  serve_version *v = new_version(server, name, url);
+  *out = NULL;
+  if (!v) return base_no_memory(err, "a function");
+  const td_status status = serve_open_function(v, path, handler, err);
+  return give_version(v, status, out, err);
 }
 
 /* The first one runs the model on zeros. */
@@ -137,8 +151,7 @@ td_status serve_scale(serve_version *v, uint32_t workers, td_error *err) {
   return add_sessions(v, workers, err);
 }
 
-const char *serve_store_path(const serve_server *server, base_arena *arena, const char *url) {
-  const char *store = server->options.model_store;
+static const char *path_in(const char *store, base_arena *arena, const char *url) {
   base_text path = {.allocator = &base_libc_allocator};
   if (!strncmp(url, "file://", 7)) url += 7;
   if (!store || !*url || strchr(url, '/') || strchr(url, '\\') || *url == '.' || strstr(url, "://")) return NULL;
@@ -146,6 +159,28 @@ const char *serve_store_path(const serve_server *server, base_arena *arena, cons
   char *copy = path.failed ? NULL : base_arena_slice(arena, path.at, path.length);
   base_text_free(&path);
   return copy;
+}
+
+const char *serve_store_path(const serve_server *server, base_arena *arena, const char *url) {
+  return path_in(server->options.model_store, arena, url);
+}
+
+static const char *workflow_store(const serve_server *server) {
+  return server->options.workflow_store ? server->options.workflow_store : server->options.model_store;
+}
+
+const char *serve_workflow_path(const serve_server *server, base_arena *arena, const char *url) {
+  return path_in(workflow_store(server), arena, url);
+}
+
+void serve_hide_store(const serve_server *server, td_error *err) {
+  const char *stores[] = {server->options.model_store, workflow_store(server)};
+  for (size_t i = 0; i < sizeof stores / sizeof *stores; i++) {
+    const size_t length = stores[i] ? strlen(stores[i]) : 0;
+    if (!length || strncmp(err->name, stores[i], length) != 0 || err->name[length] != '/') continue;
+    memmove(err->name, err->name + length + 1, strlen(err->name + length + 1) + 1);
+    return;
+  }
 }
 
 static const char *const endings[] = {".mar", ".onnx", ".pt2", ".pt", ".tdl", ".tdir"};

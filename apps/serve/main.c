@@ -139,6 +139,7 @@ static td_status serve(serve_server *s, char **words, int count, base_arena *are
   if (status == TD_OK) status = serve_run(s, ready, err);
   serve_stop_threads(s);
   serve_take_done(s); /* whose clients had gone */
+  serve_free_workflows(s);
   serve_free_models(s);
   serve_log_close(s->log);
   close(s->done_event);

@@ -27,9 +27,32 @@ static order *new_order(serve_job *job) {
   return o;
 }
 
-/* A number from `low` to `high`; `otherwise` where `text` is NULL. False: it is refused. */
-static bool read_number(serve_job *job, const char *name, const char *text, int64_t low, int64_t high,
-                        int64_t otherwise, int64_t *value) {
+/* ---- what a request says ---- */
+
+/* A JSON body says the same as the query, with numbers and truths of JSON or as texts. NULL: it is not there. */
+const char *serve_parameter(serve_job *job, const fmt_json *body, const char *name) {
+  const char *value = serve_query(job, name);
+  const fmt_json *said = fmt_json_get(body, name);
+  if (value || !said || fmt_json_is(said, FMT_JSON_NULL)) return value;
+  if (fmt_json_is(said, FMT_JSON_INT)) return base_arena_format(job->arena, "%lld", (long long)said->u.i);
+  if (fmt_json_is(said, FMT_JSON_TRUE)) return "true";
+  if (fmt_json_is(said, FMT_JSON_FALSE)) return "false";
+  const char *text = fmt_json_text(said);
+  return text ? text : ""; /* nothing that can be meant: a number is refused, a file is not there */
+}
+
+bool serve_read_parameters(serve_job *job, const fmt_json **body) {
+  td_error err = {.offset = -1};
+  *body = NULL;
+  if (!job->count || job->body[0] != '{') return true;
+  if (fmt_json_read(job->arena, "the request", job->body, job->count, body, &err) == TD_OK) return true;
+  serve_fail(job, TD_BAD_FILE, &err);
+  return false;
+}
+
+bool serve_number(serve_job *job, const fmt_json *body, const char *name, int64_t low, int64_t high, int64_t otherwise,
+                  int64_t *value) {
+  const char *text = serve_parameter(job, body, name);
   *value = otherwise;
   if (!text) return true;
   if (base_str_int(base_str_of(text), value) && *value >= low && *value <= high) return true;
@@ -37,20 +60,7 @@ static bool read_number(serve_job *job, const char *name, const char *text, int6
   return false;
 }
 
-/* The same of the query. */
-static bool number_of(serve_job *job, const char *name, int64_t low, int64_t high, int64_t otherwise, int64_t *value) {
-  return read_number(job, name, serve_query(job, name), low, high, otherwise, value);
-}
-
 /* ---- register ---- */
-
-/* Where the store lies is nobody's business: errors name its files as requests do. */
-static void hide_store(const serve_server *server, td_error *err) {
-  const char *store = server->options.model_store;
-  const size_t length = store ? strlen(store) : 0;
-  if (!length || strncmp(err->name, store, length) != 0 || err->name[length] != '/') return;
-  memmove(err->name, err->name + length + 1, strlen(err->name + length + 1) + 1);
-}
 
 static void load(serve_job *job) {
   order *o = job->order;
@@ -63,7 +73,7 @@ static void load(serve_job *job) {
   }
   if (o->status != TD_OK) {
     o->version = NULL;
-    hide_store(job->server, &o->err);
+    serve_hide_store(job->server, &o->err);
   }
   serve_done(job);
 }
@@ -100,18 +110,6 @@ static void registered(serve_job *job) {
   }
 }
 
-/* A JSON body says the same as the query, with numbers and truths of JSON or as texts. NULL: it is not there. */
-static const char *parameter(serve_job *job, const fmt_json *body, const char *name) {
-  const char *value = serve_query(job, name);
-  const fmt_json *said = fmt_json_get(body, name);
-  if (value || !said || fmt_json_is(said, FMT_JSON_NULL)) return value;
-  if (fmt_json_is(said, FMT_JSON_INT)) return base_arena_format(job->arena, "%lld", (long long)said->u.i);
-  if (fmt_json_is(said, FMT_JSON_TRUE)) return "true";
-  if (fmt_json_is(said, FMT_JSON_FALSE)) return "false";
-  const char *text = fmt_json_text(said);
-  return text ? text : ""; /* nothing that can be meant: a number is refused, a file is not there */
-}
-
 /* Numbers of what is to be registered. False: one is refused. */
 static bool read_config(serve_job *job, const fmt_json *body, serve_config *config) {
   const struct {
@@ -123,23 +121,16 @@ static bool read_config(serve_job *job, const fmt_json *body, serve_config *conf
                  {"response_timeout", 1, 86400, &config->timeout_s},
                  {"startup_timeout", 1, 86400, &config->start_s}};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-    if (!read_number(job, numbers[i].name, parameter(job, body, numbers[i].name), numbers[i].low, numbers[i].high, -1,
-                     numbers[i].to))
-      return false;
+    if (!serve_number(job, body, numbers[i].name, numbers[i].low, numbers[i].high, -1, numbers[i].to)) return false;
   return true;
 }
 
 static bool read_order(serve_job *job, order *o) {
-  const fmt_json *body = NULL;
-  td_error err = {.offset = -1};
-  if (job->count && job->body[0] == '{' &&
-      fmt_json_read(job->arena, "the request", job->body, job->count, &body, &err) != TD_OK) {
-    serve_fail(job, TD_BAD_FILE, &err);
-    return false;
-  }
-  const char *synchronous = parameter(job, body, "synchronous");
-  o->url = parameter(job, body, "url");
-  o->name = parameter(job, body, "model_name");
+  const fmt_json *body;
+  if (!serve_read_parameters(job, &body)) return false;
+  const char *synchronous = serve_parameter(job, body, "synchronous");
+  o->url = serve_parameter(job, body, "url");
+  o->name = serve_parameter(job, body, "model_name");
   o->synchronous = !synchronous || strcmp(synchronous, "false") != 0;
   if (!read_config(job, body, &o->config)) return false;
   if (!o->url) serve_refuse(job, 400, "Parameter url is required.");
@@ -219,8 +210,8 @@ static void scaled(serve_job *job) {
 bool serve_scale_workers(serve_job *job, char **parts) {
   int64_t least, most;
   serve_version *v = serve_find(job, parts[0], parts[1]);
-  if (!v || !number_of(job, "min_worker", 0, SERVE_MOST_WORKERS, 1, &least)) return true;
-  if (!number_of(job, "max_worker", 0, SERVE_MOST_WORKERS, least, &most)) return true;
+  if (!v || !serve_number(job, NULL, "min_worker", 0, SERVE_MOST_WORKERS, 1, &least)) return true;
+  if (!serve_number(job, NULL, "max_worker", 0, SERVE_MOST_WORKERS, least, &most)) return true;
   if (most < least) {
     serve_refuse(job, 400, "max_worker cannot be less than min_worker.");
     return true;
@@ -245,7 +236,8 @@ bool serve_list(serve_job *job, char **parts) {
   (void)parts;
   const serve_server *server = job->server;
   int64_t most, first;
-  if (!number_of(job, "limit", 1, 100, 100, &most) || !number_of(job, "next_page_token", 0, 1 << 30, 0, &first))
+  if (!serve_number(job, NULL, "limit", 1, 100, 100, &most) ||
+      !serve_number(job, NULL, "next_page_token", 0, 1 << 30, 0, &first))
     return true;
   const int64_t next = first + most;
   base_text_print(&job->reply, "{\n");
@@ -356,7 +348,9 @@ bool serve_set_default(serve_job *job, char **parts) {
 bool serve_set_traffic(serve_job *job, char **parts) {
   int64_t split, shadow, all = 0;
   serve_version *v = serve_find(job, parts[0], parts[1]);
-  if (!v || !number_of(job, "split", 0, 100, 0, &split) || !number_of(job, "shadow", 0, 100, 0, &shadow)) return true;
+  if (!v || !serve_number(job, NULL, "split", 0, 100, 0, &split) ||
+      !serve_number(job, NULL, "shadow", 0, 100, 0, &shadow))
+    return true;
   const serve_model *m = serve_find_model(job->server, parts[0]);
   for (uint32_t i = 0; i < m->count; i++) all += m->versions[i] == v ? split : m->versions[i]->split;
   if (v == m->versions[m->current])

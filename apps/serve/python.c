@@ -382,10 +382,15 @@ static bool add_request(const serve_job *job, base_text *text, base_str *parts, 
   base_text_print(text, "},\"parts\":[");
   if (job->is_grpc) {
     if (!add_inputs(job, text, parts, count)) return false;
+  } else if (job->named) {
+    for (uint32_t i = 0; i < job->named_count; i++) {
+      if (i) base_text_print(text, ",");
+      add_part(text, parts, count, job->named[i].name, job->named[i].value);
+    }
   } else {
     add_part(text, parts, count, BASE_STR("body"), (base_str){job->body ? job->body : "", job->count});
   }
-  base_text_print(text, "],\"is_grpc\":%s,\"query\":", job->is_grpc ? "true" : "false");
+  base_text_print(text, "],\"is_raw\":%s,\"query\":", job->is_grpc || job->is_raw ? "true" : "false");
   base_text_quote(text, job->query.at, job->query.length);
   base_text_print(text, "}");
   return true;

@@ -361,6 +361,12 @@ static const struct route {
     {"POST", "/v1/models/{}:predict", SERVE_INFER, 0, v1_predict, "inference by rows of JSON"},
     {"POST", "/v1/models/{}:explain", SERVE_INFER, 0, explain, "why the model's handler answers so"},
     {"GET, HEAD", "/metrics", SERVE_METRICS, TORCH | OPEN, metrics, "figures as Prometheus' text"},
+    {"POST, PUT", "/wfpredict/{}", SERVE_INFER, TORCH, serve_ask_workflow, "inference by a workflow"},
+    {"POST", "/workflows", SERVE_MANAGE, TORCH | API, serve_register_workflow, "register a workflow"},
+    {"GET, HEAD", "/workflows", SERVE_MANAGE, TORCH, serve_list_workflows, "the workflows"},
+    {"GET, HEAD", "/workflows/{}", SERVE_MANAGE, TORCH, serve_describe_workflow, "nodes of a workflow"},
+    {"DELETE", "/workflows/{}", SERVE_MANAGE, TORCH | API, serve_unregister_workflow,
+     "remove a workflow, and its models"},
     {"POST", "/models", SERVE_MANAGE, TORCH | API, serve_register, "register a model"},
     {"GET, HEAD", "/models", SERVE_MANAGE, TORCH, serve_list, "the models"},
     {"GET, HEAD", "/models/{}", SERVE_MANAGE, TORCH, serve_describe, "workers and queue of a model"},
@@ -391,14 +397,18 @@ enum { ROUTES = sizeof routes / sizeof *routes };
 
 /* ---- the table as an OpenAPI document ---- */
 
-static const char *const part_names[] = {"model_name", "model_version"};
+/* What stands in a pattern's places. */
+static const char *part_name(const char *pattern, uint32_t index) {
+  if (base_str_starts(base_str_of(pattern), "/w")) return "workflow_name";
+  return index ? "model_version" : "model_name";
+}
 
 /* The pattern with the parts' names, and how many there are. */
 static uint32_t print_pattern(base_text *to, const char *pattern) {
   uint32_t count = 0;
   base_text_print(to, "\"");
-  for (; *pattern; pattern++)
-    if (*pattern != '}') base_text_print(to, "%c%s", *pattern, *pattern == '{' ? part_names[count++] : "");
+  for (const char *whole = pattern; *pattern; pattern++)
+    if (*pattern != '}') base_text_print(to, "%c%s", *pattern, *pattern == '{' ? part_name(whole, count++) : "");
     else base_text_print(to, "}");
   base_text_print(to, "\"");
   return count;
@@ -412,7 +422,7 @@ static void print_methods(base_text *to, const struct route *route, uint32_t par
     base_text_print(to, "\":{\"summary\":\"%s\",\"parameters\":[", route->about);
     for (uint32_t i = 0; i < parts; i++)
       base_text_print(to, "%s{\"in\":\"path\",\"name\":\"%s\",\"required\":true,\"schema\":{\"type\":\"string\"}}",
-                      i ? "," : "", part_names[i]);
+                      i ? "," : "", part_name(route->pattern, i));
     base_text_print(to, "],\"responses\":{\"200\":{\"description\":\"done\"},\"default\":{\"description\":\"%s\"}}}",
                     "what is wrong, as JSON");
     at += length + (at[length] ? strlen(", ") : 0);

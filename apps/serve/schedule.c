@@ -225,6 +225,7 @@ void serve_cancel(serve_job *job) {
     __atomic_store_n(&job->group->cancel, 1, __ATOMIC_RELAXED);
   __atomic_store_n(&job->cancel, 1, __ATOMIC_RELAXED);
   pthread_mutex_unlock(&job->server->lock);
+  if (job->flight) serve_cancel_flight(job->flight);
   if (!is_queued) return; /* it comes back from who has it */
   serve_fail(job, TD_CANCELLED, &err);
   serve_done(job);

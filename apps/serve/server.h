@@ -16,6 +16,9 @@ typedef struct serve_server serve_server;
 typedef struct serve_version serve_version;
 typedef struct serve_job serve_job;
 typedef struct serve_log serve_log;
+typedef struct serve_flight serve_flight;
+typedef struct serve_workflow serve_workflow;
+struct fmt_json;
 
 /* Jobs that run as one: the run ends early when nobody waits for any of them. Under server->lock but for `cancel`. */
 typedef struct serve_group {
@@ -39,6 +42,11 @@ typedef struct serve_handler {
   td_input_spec inputs[2];        /* of a TorchScript model, which does not say them */
   size_t input_count;
 } serve_handler;
+
+/* An input of a handler by its name, where the request is more than one body. */
+typedef struct serve_named {
+  base_str name, value;
+} serve_named;
 
 /* A request on its way from the socket to its reply. */
 struct serve_job {
@@ -91,6 +99,10 @@ struct serve_job {
   td_tensor *inputs;
   const http_field *fields; /* of the request's head */
   uint32_t field_count;
+  const serve_named *named; /* what a handler gets instead of the body; NULL: the body */
+  uint32_t named_count;
+  bool is_raw;               /* Content-Type says nothing of what a handler gets: it came from another one */
+  serve_flight *flight;      /* of a workflow (workflow.c), whose jobs end with this one; NULL: none */
   const void *asked;         /* what `read` keeps for `write` */
   void (*work)(serve_job *); /* of a job for the loader */
   void *order;               /* its own */
@@ -174,8 +186,8 @@ extern const char *const serve_cors_fields[SERVE_CORS];
 
 typedef struct serve_options {
   serve_address addresses[SERVE_ADDRESSES]; /* inference, management, metrics, gRPC: two */
-  const char *model_store, *models, *config, *key_file, *certificate, *private_key, *python, *access_log,
-      *allowed_hosts, *cors[SERVE_CORS];
+  const char *model_store, *workflow_store, *models, *config, *key_file, *certificate, *private_key, *python,
+      *access_log, *allowed_hosts, *cors[SERVE_CORS];
   int64_t workers, queue, timeout_s, transfer_s, most_bytes, most_held, drain_s, batch, delay_ms, start_workers,
       delay_s, trust_network;
   int64_t python_handlers, python_memory; /* MiB of a worker; 0: no limit */
@@ -189,6 +201,8 @@ struct serve_server {
   uint64_t started_ns;  /* what ids of requests begin with */
   serve_model **models; /* the loop's, sorted by name */
   uint32_t model_count;
+  serve_workflow **workflows; /* the loop's, sorted by name */
+  uint32_t workflow_count;
   uint64_t replies[3];                    /* of 2xx, 4xx, 5xx; the loop's */
   uint64_t requests;                      /* that were given an id of ours; the loop's */
   uint64_t held;                          /* bytes that all jobs hold; any thread's (memory.c) */
@@ -315,11 +329,18 @@ void serve_release(serve_version *v); /* the last one has the loader free it; NU
 /* load.c: on the loader's thread, or before it is started. */
 td_status serve_load(serve_server *server, const char *name, const char *url, const char *path, serve_version **out,
                      td_error *err);
+/* A function of the handler in a workflow's archive, "file.py:function". */
+td_status serve_load_function(serve_server *server, const char *name, const char *url, const char *path,
+                              const char *handler, serve_version **out, td_error *err);
 void serve_configure(serve_version *v, const serve_config *config);
 td_status serve_scale(serve_version *v, uint32_t workers, td_error *err);
 void serve_free_version(serve_version *v); /* NULL is allowed */
 /* The path of a file of the model store; refused: names that lead out of it. NULL: out of memory, or refused. */
 const char *serve_store_path(const serve_server *server, base_arena *arena, const char *url);
+/* The same of the workflow store, which is the model store where there is no other. */
+const char *serve_workflow_path(const serve_server *server, base_arena *arena, const char *url);
+/* Where the stores lie is nobody's business: errors name their files as requests do. */
+void serve_hide_store(const serve_server *server, td_error *err);
 /* The file of the model store that is called as a model, with the ending of a format; NULL: there is none. */
 const char *serve_find_in_store(const serve_server *server, base_arena *arena, const char *name);
 td_status serve_load_start(serve_server *server, char **words, int count, base_arena *arena, td_error *err);
@@ -327,6 +348,7 @@ td_status serve_load_start(serve_server *server, char **words, int count, base_a
 /* archive.c: the model, the version, its configuration, labels and, unless it is named already, the name of a `.mar`.
  * All live as long as v->arena and v->archive. */
 td_status serve_open_archive(serve_version *v, const char *path, bool is_named, td_error *err);
+td_status serve_open_function(serve_version *v, const char *path, const char *handler, td_error *err);
 
 /* metrics.c: one duration more; all figures as text. */
 void serve_count(serve_histogram *h, uint64_t ns);
@@ -383,6 +405,13 @@ bool serve_is_ready(const serve_version *v); /* by its workers */
 /* A parameter of the query, decoded, in the arena; NULL: it is not there. */
 const char *serve_query(const serve_job *job, const char *name);
 
+/* manage.c: what a request says in its query or in a body of JSON (NULL: it has none). False: it is refused. */
+bool serve_read_parameters(serve_job *job, const struct fmt_json **body);
+const char *serve_parameter(serve_job *job, const struct fmt_json *body, const char *name); /* NULL: not there */
+/* A number from `low` to `high`; `otherwise` where it is not there. */
+bool serve_number(serve_job *job, const struct fmt_json *body, const char *name, int64_t low, int64_t high,
+                  int64_t otherwise, int64_t *value);
+
 /* manage.c: TorchServe's management routes; `parts`: what stands in their patterns' places. */
 bool serve_register(serve_job *job, char **parts);
 bool serve_scale_workers(serve_job *job, char **parts);
@@ -395,6 +424,15 @@ bool serve_repository(serve_job *job, char **parts);
 bool serve_repository_load(serve_job *job, char **parts);
 bool serve_repository_unload(serve_job *job, char **parts);
 
+/* workflow.c: TorchServe's routes of workflows. */
+bool serve_register_workflow(serve_job *job, char **parts);
+bool serve_list_workflows(serve_job *job, char **parts);
+bool serve_describe_workflow(serve_job *job, char **parts);
+bool serve_unregister_workflow(serve_job *job, char **parts);
+bool serve_ask_workflow(serve_job *job, char **parts);
+void serve_cancel_flight(serve_flight *flight); /* nobody waits for the reply any more */
+void serve_free_workflows(serve_server *server);
+
 /* page.c: the page at the management address. */
 bool serve_page(serve_job *job, char **parts);
 
@@ -402,7 +440,6 @@ bool serve_page(serve_job *job, char **parts);
 extern const serve_protocol serve_v2, serve_v1, serve_prediction, serve_text;
 enum { SERVE_MOST_JSON = 1 << 24 }; /* bytes of tensors as JSON */
 /* v2.c: a number of JSON as an element. False: it is none (NULL), or one that the type does not hold. */
-struct fmt_json;
 bool serve_store_number(const td_tensor *t, int64_t index, const struct fmt_json *v);
 bool serve_print_element(base_text *to, const td_tensor *t, int64_t index); /* false: JSON cannot say it */
 const serve_handler *serve_find_handler(const char *name);                  /* NULL: there is no such handler */

@@ -9,6 +9,7 @@ import select
 import socket
 import struct
 import sys
+import threading
 import traceback
 import urllib.parse
 import uuid
@@ -27,6 +28,7 @@ class Channel:
     def __init__(self, fileno):
         os.set_inheritable(fileno, False)
         self.socket = socket.socket(fileno=fileno)
+        self.running = threading.Lock()  # a handler may have threads
         self.cancelled = False  # nobody waits for the batch that is computed
 
     def receive_bytes(self, count):
@@ -62,11 +64,12 @@ class Channel:
 
     def run(self, inputs, parts):
         """Has the server compute the archive's model: descriptions of the outputs, and their bytes."""
-        self.send(RUN, {"inputs": inputs}, parts)
-        kind, said, data = self.receive()
-        if kind == CANCEL:
-            self.cancelled = True
+        with self.running:
+            self.send(RUN, {"inputs": inputs}, parts)
             kind, said, data = self.receive()
+            if kind == CANCEL:
+                self.cancelled = True
+                kind, said, data = self.receive()
         if kind != OUTPUTS:
             os._exit(3)
         if self.cancelled:
@@ -124,10 +127,10 @@ def form_of(text):
 def fields_of(request, parts):
     """What the handler gets of a request: {"body": ...}, or a value for each part of a form."""
     headers = {name.lower(): value for name, value in request["headers"].items()}
-    content_type = "" if request["is_grpc"] else headers.get("content-type", "")
+    content_type = "" if request["is_raw"] else headers.get("content-type", "")
     kind = content_type.partition(";")[0].strip().lower()
     fields = {}
-    if not request["is_grpc"]:
+    if not request["is_raw"]:
         fields.update(form_of(request["query"]))
     for part, content in parts:
         boundary = parameter_of(content_type, "boundary") if kind == "multipart/form-data" else None

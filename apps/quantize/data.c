@@ -35,6 +35,15 @@ td_status quant_list_data(base_arena *arena, const char *path, quant_data *data,
   return TD_OK;
 }
 
+bool quant_spread(base_arena *arena, const quant_data *data, uint32_t most, quant_data *some) {
+  *some = *data;
+  if (data->count <= most) return true;
+  some->count = most;
+  some->files = base_new(arena, const char *, most);
+  for (uint32_t i = 0; some->files && i < most; i++) some->files[i] = data->files[(uint64_t)i * data->count / most];
+  return some->files != NULL;
+}
+
 static td_status set_file(const quant_data *data, const char *path, size_t index, const td_model *model,
                           td_session *session, base_arena *arena, td_error *err) {
   sys_mapping map = {0};

@@ -27,6 +27,9 @@ static const char help[] =
     "  --observer O         minmax (the default), percentile, mse, entropy: how static ranges are chosen\n"
     "  --smooth A           moves outliers of activations into the weights of matrix products (SmoothQuant) before:\n"
     "                       auto tries several A by the outputs' error, 0.5 shares them evenly; static and dynamic\n"
+    "  --fit on|off         rounds weights and shifts biases so that products come out as in f32 on samples (the "
+    "default);\n"
+    "                       off: weights are rounded to nearest; static\n"
     "  --block N            elements of a block of int4: 16 to 256, a power of 2; default 32\n"
     "  --keep NODE          leaves this node in f32; may be given again\n"
     "  --max-loss X         leaves as few layers in f32 as make the relative error of each output at most X\n"
@@ -41,19 +44,13 @@ static const char help[] =
 static td_status read_words(job *j, int count, char **words, bool *helped, td_error *err) {
   struct {
     const char *name, *brief, **value;
-  } const taken[] = {{"--isa", "", &j->engine.isa},
-                     {"--weights", "", &j->weights},
-                     {"--smooth", "", &j->smooth_text},
-                     {"--data", "", &j->data_path},
-                     {"--test", "", &j->test_path},
-                     {"--output", "-o", &j->out_path},
-                     {"--mode", "", &j->mode_name},
-                     {"--observer", "", &j->observer_name},
-                     {"--block", "", &j->block_text},
-                     {"--max-loss", "", &j->max_loss_text},
-                     {"--layers", "", &j->layers_text},
-                     {"--preprocess", "", &j->data.preset},
-                     {"--keep", "", NULL}};
+  } const taken[] = {{"--isa", "", &j->engine.isa},         {"--weights", "", &j->weights},
+                     {"--smooth", "", &j->smooth_text},     {"--fit", "", &j->fit_text},
+                     {"--data", "", &j->data_path},         {"--test", "", &j->test_path},
+                     {"--output", "-o", &j->out_path},      {"--mode", "", &j->mode_name},
+                     {"--observer", "", &j->observer_name}, {"--block", "", &j->block_text},
+                     {"--max-loss", "", &j->max_loss_text}, {"--layers", "", &j->layers_text},
+                     {"--preprocess", "", &j->data.preset}, {"--keep", "", NULL}};
   for (int i = 0; i < count; i++) {
     size_t k = 0;
     const size_t options = sizeof taken / sizeof *taken;
@@ -87,10 +84,13 @@ static td_status choose(const char *what, const char *given, const char *const *
 static td_status read_numbers(job *j, td_error *err) {
   static const char *const modes[] = {"static", "dynamic", "weights", "int4", "bf16", "f16", NULL};
   static const char *const observers[] = {"minmax", "percentile", "mse", "entropy", NULL};
-  int mode, observer;
+  static const char *const switches[] = {"on", "off", NULL};
+  int mode, observer, off;
   char *end = NULL;
   TRY(choose("--mode", j->mode_name, modes, &mode, err));
   TRY(choose("--observer", j->observer_name, observers, &observer, err));
+  TRY(choose("--fit", j->fit_text, switches, &off, err));
+  j->fitted = !off && mode == QUANT_STATIC;
   j->recipe = (quant_recipe){.mode = (quant_mode)mode, .block = 32};
   if (mode > QUANT_INT4) j->precision = modes[mode];
   j->observer = (quant_observer)observer;

@@ -16,7 +16,7 @@ typedef struct quant_layer {
 } quant_layer;
 
 typedef struct job {
-  const char *model_path, *out_path, *data_path, *test_path, *max_loss_text, *weights, *smooth_text;
+  const char *model_path, *out_path, *data_path, *test_path, *max_loss_text, *weights, *smooth_text, *fit_text;
   const char *mode_name, *observer_name, *block_text, *layers_text;
   BASE_VEC(const char *) keep;
   quant_engine engine;
@@ -26,6 +26,7 @@ typedef struct job {
   int64_t layers_told;   /* of the report */
   const char *precision; /* "bf16", "f16": no file is written anew; NULL: one is */
   bool json;
+  bool fitted; /* weights and biases, to samples */
   sys_mapping map;
   base_text exported, smoothed_file; /* `m` may be of either */
   base_arena *arena;

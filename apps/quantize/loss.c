@@ -31,11 +31,12 @@ td_status quant_loss(const job *j, int64_t alone, const quant_data *data, uint32
 }
 
 td_status quant_loss_alone(job *j, quant_error *errors, td_error *err) {
-  const uint32_t samples = j->data.count < ALONE_SAMPLES ? j->data.count : ALONE_SAMPLES;
+  quant_data some;
+  if (!quant_spread(j->arena, &j->data, ALONE_SAMPLES, &some)) return base_no_memory(err, "samples");
   for (uint32_t i = 0; i < j->layers.count; i++) {
     quant_progress("layers", i + 1, j->layers.count);
     if (j->layers.at[i].kept) continue;
-    TRY(quant_loss(j, i, &j->data, samples, errors, &j->layers.at[i].alone, err));
+    TRY(quant_loss(j, i, &some, some.count, errors, &j->layers.at[i].alone, err));
   }
   quant_progress("", 0, 0);
   return TD_OK;

@@ -40,8 +40,8 @@ void quant_progress(const char *what, uint32_t done, uint32_t all) {
   else fprintf(stderr, "\r\033[K");
 }
 
-/* A run on sample `i`, whose inputs live in `arena` until the next one. */
-static td_status run(const quant_runner *r, const quant_data *data, uint32_t i, base_arena *arena, td_error *err) {
+td_status quant_run_sample(const quant_runner *r, const quant_data *data, uint32_t i, base_arena *arena,
+                           td_error *err) {
   TRY(quant_set_sample(data, i, r->model, r->session, arena, err));
   return td_session_run(r->session, err);
 }
@@ -54,7 +54,7 @@ static td_status observe(const quant_runner *r, const quant_data *data, quant_ra
     base_arena *arena = base_arena_new(r->allocator);
     if (!arena) return base_no_memory(err, "a sample");
     quant_progress(histogram ? "histograms" : "ranges", i + 1, data->count);
-    td_status status = run(r, data, i, arena, err);
+    td_status status = quant_run_sample(r, data, i, arena, err);
     for (uint32_t k = 0; k < ranges->at.count && status == TD_OK; k++) {
       quant_range *range = &ranges->at.at[k];
       td_tensor t;
@@ -109,7 +109,7 @@ static td_status observe_channels(const quant_runner *r, size_t first, const qua
     base_arena *arena = base_arena_new(r->allocator);
     if (!arena) return base_no_memory(err, "a sample");
     quant_progress("channels", i + 1, data->count);
-    td_status status = run(r, data, i, arena, err);
+    td_status status = quant_run_sample(r, data, i, arena, err);
     for (uint32_t k = 0; k < s->at.count && status == TD_OK; k++) {
       quant_smoothed *to = &s->at.at[k];
       td_tensor t;
@@ -186,8 +186,8 @@ td_status quant_compare(const quant_runner *f32, const quant_runner *narrow, con
   for (uint32_t i = 0; i < samples; i++) {
     base_arena *arena = base_arena_new(f32->allocator);
     if (!arena) return base_no_memory(err, "a sample");
-    td_status status = run(f32, data, i, arena, err);
-    if (status == TD_OK) status = run(narrow, data, i, arena, err);
+    td_status status = quant_run_sample(f32, data, i, arena, err);
+    if (status == TD_OK) status = quant_run_sample(narrow, data, i, arena, err);
     for (uint32_t k = 0; k < count && status == TD_OK; k++) status = compare_output(f32, narrow, k, &errors[k], err);
     base_arena_free(arena);
     TRY(status);

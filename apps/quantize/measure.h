@@ -21,6 +21,9 @@ td_status quant_open(quant_runner *r, base_text file, const quant_engine *engine
 td_status quant_open_path(quant_runner *r, const char *path, const td_load_options *options, td_error *err);
 void quant_close(quant_runner *r);
 
+/* A run on sample `i`, whose inputs live in `arena` until the next one. */
+td_status quant_run_sample(const quant_runner *r, const quant_data *data, uint32_t i, base_arena *arena, td_error *err);
+
 /* One line on a terminal, over and over; "" ends it. */
 void quant_progress(const char *what, uint32_t done, uint32_t all);
 

@@ -117,24 +117,64 @@ bool quant_weight(const quant_model *m, const char *name, base_tensor *t) {
   return true;
 }
 
-/* Attribute `name` has a number in field `number`, whose bits these are. */
-static bool find_attribute(const quant_node *n, const char *name, uint32_t number, uint64_t *bits) {
+/* The message of attribute `name`. */
+static bool find_message(const quant_node *n, const char *name, fmt_wire *message) {
   td_error ignored;
   for (fmt_wire wire = n->bytes; fmt_wire_more(&wire);) {
     fmt_field f, g;
-    bool named = false, found = false;
     if (fmt_wire_next(&wire, &f, &ignored) != TD_OK) return false;
     if (f.number != NODE_ATTRIBUTE || f.type != FMT_BYTES) continue;
-    for (fmt_wire inner = f.bytes; fmt_wire_more(&inner);) {
+    bool named = false;
+    for (fmt_wire inner = f.bytes; fmt_wire_more(&inner) && !named;) {
       if (fmt_wire_next(&inner, &g, &ignored) != TD_OK) return false;
       if (g.number == 1) named = base_str_is((base_str){(const char *)g.bytes.at, fmt_wire_left(&g.bytes)}, name);
-      if (g.number != number) continue;
-      found = true; /* of a list of small numbers: the last */
-      *bits = g.type == FMT_BYTES && fmt_wire_more(&g.bytes) ? g.bytes.end[-1] : g.value;
     }
-    if (named) return found;
+    *message = f.bytes;
+    if (named) return true;
   }
   return false;
+}
+
+/* Attribute `name` has a number in field `number`, whose bits these are. */
+static bool find_attribute(const quant_node *n, const char *name, uint32_t number, uint64_t *bits) {
+  td_error ignored;
+  fmt_wire inner;
+  fmt_field g;
+  bool found = false;
+  if (!find_message(n, name, &inner)) return false;
+  while (fmt_wire_more(&inner) && fmt_wire_next(&inner, &g, &ignored) == TD_OK) {
+    if (g.number != number) continue;
+    found = true; /* of a list of small numbers: the last */
+    *bits = g.type == FMT_BYTES && fmt_wire_more(&g.bytes) ? g.bytes.end[-1] : g.value;
+  }
+  return found;
+}
+
+bool quant_says(const quant_node *n, const char *name, const char *text) {
+  enum { TEXT = 4 };
+  td_error ignored;
+  fmt_wire inner;
+  fmt_field g;
+  if (!find_message(n, name, &inner)) return false;
+  while (fmt_wire_more(&inner) && fmt_wire_next(&inner, &g, &ignored) == TD_OK)
+    if (g.number == TEXT) return base_str_is((base_str){(const char *)g.bytes.at, fmt_wire_left(&g.bytes)}, text);
+  return false;
+}
+
+bool quant_ints(const quant_node *n, const char *name, int64_t *values, int32_t count) {
+  enum { LIST = 8 };
+  td_error ignored;
+  fmt_wire inner, list;
+  fmt_field g;
+  uint64_t bits;
+  int32_t read = 0;
+  if (!find_message(n, name, &inner)) return false;
+  while (fmt_wire_more(&inner) && fmt_wire_next(&inner, &g, &ignored) == TD_OK) {
+    if (g.number != LIST || fmt_field_scalars(&g, FMT_VARINT, name, &list, &ignored) != TD_OK) continue;
+    while (fmt_wire_more(&list) && fmt_wire_scalar(&list, FMT_VARINT, &bits, &ignored) == TD_OK && read < count)
+      values[read++] = (int64_t)bits;
+  }
+  return read == count;
 }
 
 int64_t quant_int(const quant_node *n, const char *name, int64_t absent) {

@@ -2,7 +2,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "fit.h"
 #include "job.h"
+
+enum { FIT_SAMPLES = 64 };
 
 static td_status keep_nodes(job *j, td_error *err) {
   for (uint32_t k = 0; k < j->keep.count; k++) {
@@ -44,7 +47,11 @@ td_status quant_prepare(job *j, td_error *err) {
   TRY(list_products(j, err));
   if (j->recipe.mode != QUANT_STATIC) return TD_OK;
   j->recipe.ranges = &j->ranges;
-  return quant_measure(&j->m, &j->data, j->observer, &j->engine, &j->ranges, err);
+  TRY(quant_measure(&j->m, &j->data, j->observer, &j->engine, &j->ranges, err));
+  if (!j->fitted) return TD_OK;
+  quant_data some;
+  if (!quant_spread(j->arena, &j->data, FIT_SAMPLES, &some)) return base_no_memory(err, "samples");
+  return quant_fit(&j->m, &j->ranges, &some, &j->engine, err);
 }
 
 /* ---- smoothing ---- */
@@ -62,6 +69,7 @@ static td_status try_alpha(const job *j, double alpha, double *loss, td_error *e
   memset(&trial.outputs, 0, sizeof trial.outputs);
   trial.ranges = (quant_ranges){0};
   trial.data.count = j->data.count < SEARCH_SAMPLES ? j->data.count : SEARCH_SAMPLES;
+  trial.fitted = false; /* what smoothing does to rounding is seen without, in a part of the time */
   td_status status = TD_OK;
   if (alpha >= 0) status = quant_write_smoothed(&trial.m, &trial.smoothing, alpha, &file, err);
   else quant_write_tapped(&trial.m, NULL, 0, &file);

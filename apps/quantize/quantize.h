@@ -23,6 +23,8 @@ typedef struct quant_node {
   const char *label; /* name, or that of its first result */
   bool is_product;   /* a convolution or product with a constant matrix of f32 */
   bool kept;         /* in f32, as the caller or the loss will have it */
+  int8_t *rounded;   /* its weights in i8, [n, k], as samples have it; NULL: to nearest (fit.h) */
+  float *shift;      /* to be added to its bias; NULL: nothing */
 } quant_node;
 
 typedef struct quant_model {
@@ -46,6 +48,10 @@ bool quant_weight(const quant_model *m, const char *name, base_tensor *t);
 int64_t quant_int(const quant_node *n, const char *name, int64_t absent);
 int64_t quant_last(const quant_node *n, const char *name, int64_t absent);
 float quant_float(const quant_node *n, const char *name, float absent);
+/* The first `count` numbers of a list. False: the node has no such list. */
+bool quant_ints(const quant_node *n, const char *name, int64_t *values, int32_t count);
+/* Is the attribute this text? */
+bool quant_says(const quant_node *n, const char *name, const char *text);
 /* Operand `i`, or "" where there is none. */
 const char *quant_in(const quant_node *n, uint32_t i);
 /* Is it one of ONNX's own operators of the list, which NULL ends? */
@@ -55,6 +61,11 @@ bool quant_is_constant(const quant_model *m, const char *name); /* or none */
 const quant_node *quant_producer(const quant_model *m, const char *name);
 /* The matrix or window of a product, also behind a transposition; `axis`: of what comes out. False: none of f32. */
 bool quant_product_weight(const quant_model *m, const quant_node *n, base_tensor *w, int32_t *axis);
+/* The weight of input `i` in result `n`. */
+static inline double quant_weight_at(const base_tensor *w, int32_t axis, int64_t n, int64_t i) {
+  const base_f32 *x = w->data;
+  return (double)(axis == 0 ? x[n * (base_tensor_numel(w) / w->dims[0]) + i] : x[i * w->dims[1] + n]);
+}
 /* [k, n] from [n, k]. False: out of memory. */
 bool quant_transpose(const quant_model *m, const base_tensor *t, base_tensor *transposed);
 
@@ -88,6 +99,8 @@ typedef struct quant_data {
 } quant_data;
 /* `path`: a file, or a folder of them. */
 td_status quant_list_data(base_arena *arena, const char *path, quant_data *data, td_error *err);
+/* At most `most` of them, spread over all: neighbours are often parts of one picture. False: out of memory. */
+bool quant_spread(base_arena *arena, const quant_data *data, uint32_t most, quant_data *some);
 /* Sets the session's inputs to sample `i`, whose memory is `arena`'s. */
 td_status quant_set_sample(const quant_data *data, uint32_t i, const td_model *model, td_session *session,
                            base_arena *arena, td_error *err);
@@ -102,6 +115,8 @@ typedef struct quant_recipe {
 } quant_recipe;
 /* Finds the products, and (static) which tensors between them have to be measured. */
 td_status quant_find(quant_model *m, quant_mode mode, quant_ranges *ranges, td_error *err);
+/* The weights of result `n` in i8, and their scale. */
+float quant_round_nearest(const base_tensor *w, int32_t axis, int64_t n, int8_t *rounded);
 /* Appends the file. */
 td_status quant_write(const quant_model *m, const quant_recipe *recipe, base_text *out, td_error *err);
 /* Appends the file as it is, with these tensors as outputs behind its own. */

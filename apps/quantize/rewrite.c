@@ -145,31 +145,39 @@ typedef struct narrow {
   float *scales;
 } narrow;
 
-static bool narrow_weights(quant_writer *w, const base_tensor *t, int32_t axis, narrow *q) {
-  const base_f32 *x = t->data;
+float quant_round_nearest(const base_tensor *w, int32_t axis, int64_t n, int8_t *rounded) {
+  const int64_t k = base_tensor_numel(w) / w->dims[axis];
+  float most = 0;
+  for (int64_t i = 0; i < k; i++) most = fmaxf(most, fabsf((float)quant_weight_at(w, axis, n, i)));
+  const float scale = most >= 1e-30f && isfinite(most) ? most / 127 : 1;
+  for (int64_t i = 0; i < k; i++)
+    rounded[i] = (int8_t)fminf(fmaxf(nearbyintf((float)quant_weight_at(w, axis, n, i) / scale), -127), 127);
+  return scale;
+}
+
+/* `rounded`: of quant_node. */
+static bool narrow_weights(quant_writer *w, const base_tensor *t, int32_t axis, const int8_t *rounded, narrow *q) {
   const int64_t count = base_tensor_numel(t);
   q->n = t->dims[axis];
   q->k = count / q->n;
   q->values = base_new(w->m->arena, int8_t, (size_t)count);
   q->scales = base_new(w->m->arena, float, (size_t)q->n);
-  if (!q->values || !q->scales) return false;
+  int8_t *nearest = base_new(w->m->arena, int8_t, (size_t)q->k);
+  if (!q->values || !q->scales || !nearest) return false;
   const int64_t step = axis == 0 ? 1 : q->n, first = axis == 0 ? q->k : 1;
   for (int64_t n = 0; n < q->n; n++) {
-    float most = 0;
-    for (int64_t k = 0; k < q->k; k++) most = fmaxf(most, fabsf(x[n * first + k * step]));
-    q->scales[n] = most >= 1e-30f && isfinite(most) ? most / 127 : 1;
-    for (int64_t k = 0; k < q->k; k++)
-      q->values[n * first + k * step] =
-          (int8_t)fminf(fmaxf(nearbyintf(x[n * first + k * step] / q->scales[n]), -127), 127);
+    q->scales[n] = quant_round_nearest(t, axis, n, nearest);
+    const int8_t *from = rounded ? rounded + n * q->k : nearest;
+    for (int64_t k = 0; k < q->k; k++) q->values[n * first + k * step] = from[k];
   }
   return true;
 }
 
 /* The weights of 8 bits, dequantised: the name of that; NULL: out of memory. */
-static const char *put_weights(quant_writer *w, const char *label, const base_tensor *t, int32_t axis, narrow *q) {
-  const char *values = quant_name(w, label, "weight_quantized"), *scales = quant_name(w, label, "weight_scale"),
-             *back = quant_name(w, label, "weight_dequantized");
-  if (!narrow_weights(w, t, axis, q)) return NULL;
+static const char *put_weights(quant_writer *w, const quant_node *n, const base_tensor *t, int32_t axis, narrow *q) {
+  const char *label = n->out.at[0], *values = quant_name(w, label, "weight_quantized"),
+             *scales = quant_name(w, label, "weight_scale"), *back = quant_name(w, label, "weight_dequantized");
+  if (!narrow_weights(w, t, axis, n->rounded, q)) return NULL;
   quant_put_constant(w, values, TD_I8, t->rank, t->dims, q->values);
   quant_put_constant(w, scales, TD_F32, 1, &q->n, q->scales);
   quant_put_node(w, "DequantizeLinear", "", QUANT_LIST(values, scales), QUANT_LIST(back), &(quant_number){"axis", axis},
@@ -178,15 +186,18 @@ static const char *put_weights(quant_writer *w, const char *label, const base_te
 }
 
 /* A bias in units of the scales of x and the weights; NULL: as it is. */
-static const char *put_bias(quant_writer *w, const char *label, const char *name, float x_scale, const narrow *q) {
+static const char *put_bias(quant_writer *w, const quant_node *n, const narrow *q) {
   base_tensor t;
-  if (!quant_weight(w->m, name, &t) || t.rank != 1 || t.dims[0] != q->n) return NULL;
+  const char *label = n->out.at[0], *name = quant_in(n, 2);
+  const float x_scale = quant_range_of(w->recipe->ranges, quant_in(n, 0))->scale;
+  if (*name ? !quant_weight(w->m, name, &t) || t.rank != 1 || t.dims[0] != q->n : !n->shift) return NULL;
   int32_t *values = base_new(w->m->arena, int32_t, (size_t)q->n);
   float *scales = base_new(w->m->arena, float, (size_t)q->n);
   if (!values || !scales) return NULL;
   for (int64_t i = 0; i < q->n; i++) {
     scales[i] = x_scale * q->scales[i];
-    const double value = nearbyint((double)((const base_f32 *)t.data)[i] / (double)scales[i]);
+    const double given = *name ? (double)((const base_f32 *)t.data)[i] : 0, shift = n->shift ? (double)n->shift[i] : 0;
+    const double value = nearbyint((given + shift) / (double)scales[i]);
     if (!(fabs(value) <= 1 << 29)) return NULL;
     values[i] = (int32_t)value;
   }
@@ -214,7 +225,8 @@ static bool put_dynamic(quant_writer *w, const quant_node *n, const base_tensor 
              *product = *quant_in(n, 2) ? quant_name(w, label, "product") : label;
   base_tensor transposed = *t;
   narrow small;
-  if ((axis == 0 && !quant_transpose(w->m, t, &transposed)) || !narrow_weights(w, &transposed, 1, &small)) return false;
+  if ((axis == 0 && !quant_transpose(w->m, t, &transposed)) || !narrow_weights(w, &transposed, 1, NULL, &small))
+    return false;
   quant_put_constant(w, values, TD_I8, 2, transposed.dims, small.values);
   quant_put_constant(w, scales, TD_F32, 1, &small.n, small.scales);
   quant_put_node(w, "DynamicQuantizeLinear", "", QUANT_LIST(quant_in(n, 0)), QUANT_LIST(q, scale, zero), NULL, 0);
@@ -272,10 +284,12 @@ static bool put_product(quant_writer *w, const quant_node *n, const char **in) {
     t = transposed;
     axis = 1;
   }
-  in[1] = put_weights(w, n->out.at[0], &t, axis, &q);
+  in[1] = put_weights(w, n, &t, axis, &q);
   if (!in[1]) return false;
-  if (w->recipe->mode == QUANT_STATIC && *quant_in(n, 2))
-    in[2] = put_bias(w, n->out.at[0], quant_in(n, 2), quant_range_of(w->recipe->ranges, quant_in(n, 0))->scale, &q);
+  if (w->recipe->mode == QUANT_STATIC && n->in.count <= 3) {
+    const char *bias = put_bias(w, n, &q);
+    if (bias) in[2] = bias;
+  }
   return true;
 }
 

@@ -39,7 +39,6 @@ void quant_put_constant(quant_writer *w, const char *name, td_dtype dtype, int32
   base_text_free(&t);
 }
 
-/* The node with other operands; NULL among them: as it was. */
 void quant_put_again(quant_writer *w, const quant_node *n, const char *const *in) {
   base_text node = {.allocator = w->graph.allocator};
   uint32_t index = 0;
@@ -52,6 +51,7 @@ void quant_put_again(quant_writer *w, const quant_node *n, const char *const *in
     if (other) fmt_put_str(&node, NODE_INPUT, other);
     else base_text_add(&node, (const char *)from, (size_t)(wire.at - from));
   }
+  if (in[n->in.count]) fmt_put_str(&node, NODE_INPUT, in[n->in.count]);
   w->graph.failed |= node.failed;
   fmt_put_bytes(&w->graph, GRAPH_NODE, node.at, node.length);
   base_text_free(&node);

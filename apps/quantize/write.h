@@ -23,7 +23,7 @@ typedef struct quant_number {
 /* A node of our own, named after its first result. */
 void quant_put_node(quant_writer *w, const char *op, const char *domain, const char *const *in, const char *const *out,
                     const quant_number *numbers, uint32_t count);
-/* The node with other operands; NULL among them: as it was. */
+/* The node with other operands; NULL among them: as it was. The last of `in`, one more than it had, is added. */
 void quant_put_again(quant_writer *w, const quant_node *n, const char *const *in);
 void quant_put_constant(quant_writer *w, const char *name, td_dtype dtype, int32_t rank, const int64_t *dims,
                         const void *data);

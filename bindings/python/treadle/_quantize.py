@@ -29,7 +29,7 @@ class QuantizeReport(str):
 
 
 def quantize(model, data, output=None, *, mode="static", observer="minmax", block=32, keep=(), max_loss=None, layers=10,
-             preprocess=None, isa=None, weights=None, smooth=None, test=None):
+             preprocess=None, isa=None, weights=None, smooth=None, test=None, fit=None):
     """Writes `model` (a path) with products of 8 or 4 bits to the ONNX file `output`, and gives the report as text. With
     mode "bf16" or "f16" nothing need be written: the report's keep_f32 lists the layers that precision=mode is to leave
     in f32. `data`: a path as for `treadle quantize`, or samples: arrays or tensors, dicts of them by input where there are
@@ -37,7 +37,8 @@ def quantize(model, data, output=None, *, mode="static", observer="minmax", bloc
     options = ["--mode", mode, "--observer", observer, "--block", str(block), "--layers", str(layers)]
     for node in keep:
         options += ["--keep", node]
-    given = {"max-loss": max_loss, "preprocess": preprocess, "isa": isa, "weights": weights, "smooth": smooth, "test": test}
+    given = {"max-loss": max_loss, "preprocess": preprocess, "isa": isa, "weights": weights, "smooth": smooth, "test": test,
+             "fit": None if fit is None else "on" if fit else "off"}
     for name, value in given.items():
         if value is not None:
             options += ["--" + name, str(value)]

@@ -9,6 +9,7 @@
  * intrinsics of compilers do not. */
 #ifndef KERNELS_AMX_PRIV_H
 #define KERNELS_AMX_PRIV_H
+#include "kernels/product_tile_priv.h"
 #include "kernels/simd_priv.h"
 
 enum { AMX_ROWS = 16, AMX_MOST_ROWS = 2 * AMX_ROWS, AMX_BYTES = 64, AMX_COLUMNS = 16 };
@@ -58,21 +59,9 @@ V_INLINE void amx_begin(int64_t rows, int64_t words) {
 V_INLINE int64_t amx_even_rows(int64_t count) { return base_ceil_div(count, base_ceil_div(count, AMX_MOST_ROWS)); }
 V_INLINE void amx_end(void) { amx_release(); }
 
-/* Sums of one or two tiles of rows times up to AMX_PANELS panels. A row of A is made of runs, which stand as far from
- * its first byte in each row; each is as many blocks, whose columns of B follow one another. */
 enum { AMX_PANELS = 4, AMX_WIDTH = AMX_PANELS * AMX_COLUMNS };
-typedef struct amx_tile {
-  const void *a[2];         /* the first row of each tile of rows */
-  int64_t a_pitch, a_block; /* bytes from row to row, from block to block of a run */
-  const int64_t *run;       /* bytes to each */
-  int64_t runs, blocks;     /* of a run */
-  const void *b;            /* of the first panel */
-  int64_t b_block, b_panel; /* bytes from block to block, from panel to panel */
-  const void *start;        /* what sums begin with, AMX_COLUMNS of each panel; NULL: zeros */
-  void *sums;               /* words: rows of sums_pitch */
-  int64_t sums_pitch;
-} amx_tile;
-/* u8 times i8 to i32, and pairs of bf16 to f32. amx_begin was told of the rows. `panels`: 1, 2, or AMX_PANELS. */
-void KERN_PART_NAME(amx_u8)(const amx_tile *t, int64_t rows, int64_t panels);
-void KERN_PART_NAME(amx_bf16)(const amx_tile *t, int64_t rows, int64_t panels);
+/* Sums of one or two registers of rows times some panels: u8 times i8 to i32, and pairs of bf16 to f32. amx_begin was
+ * told of rows and words. `panels`: 1, 2, or AMX_PANELS. */
+void KERN_PART_NAME(amx_u8)(const product_tile *t, int64_t rows, int64_t panels);
+void KERN_PART_NAME(amx_bf16)(const product_tile *t, int64_t rows, int64_t panels);
 #endif

@@ -220,5 +220,5 @@ V_INLINE void b_lookup(uint8_t *to, const uint8_t *from, const b_table *t, int64
   for (int64_t i = 0; i < n; i++) to[i] = t->bytes[from[i]];
 }
 #endif
-enum { BYTES_ROW = BYTES_PANELS * V_LANES }; /* columns of a tile */
+enum { BYTES_ROW = BYTES_PANELS * V_LANES, BYTES_ROWS = 12 }; /* columns of a tile; its rows, at most */
 #endif

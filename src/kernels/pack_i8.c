@@ -75,8 +75,7 @@ bool kern_i8_window_layout(const kern_i8_window *w, int64_t panel, int64_t depth
   *depthwise = w->groups > 1 && w->group_in == 1 && w->group_out == 1;
   for (int i = 0; i < 3; i++)
     if (w->kernel[i] < 1 || !base_mul_i64(k, w->kernel[i], &k) || k > KERN_I8_MAX_K) return false;
-  const int64_t rows = depth == KERN_I8_TILE ? w->kernel[0] * w->kernel[1] : 1;
-  if (!*depthwise) return layout_of(w->groups, w->group_out, k, rows, panel, depth, l);
+  if (!*depthwise) return layout_of(w->groups, w->group_out, k, w->kernel[0] * w->kernel[1], panel, depth, l);
   return kern_i8_layout_of(w->groups, w->kernel[2] * rows_of(w, depth), panel, dot_depth(depth), l);
 }
 

@@ -5,10 +5,10 @@
  *     i32 bias[columns]     added to a column's sum, in units of the scale of x times its own
  *     i8  panels            [panel][k / depth][column of the panel][depth]
  *
- * `columns` counts those of whole panels; k is padded to a multiple of depth; what is padded is zero. A group's columns
- * begin with a new panel. Dot instructions take `depth` elements of k at once: 4 with VNNI, else 2. A tile of AMX takes
- * up to KERN_I8_TILE of them, in fours: a run, which is all of k, or a row of taps of a window, is cut into as few
- * blocks of one size as that allows, and padded to that.
+ * `columns` counts those of whole panels; what is padded is zero. A group's columns begin with a new panel. k is made
+ * of runs: all of it, or each row of taps of a window. Dot instructions take `depth` elements of a run at once, 4 with
+ * VNNI, else 2, and a run is padded to a multiple of that. A tile of AMX takes up to KERN_I8_TILE of them, in fours: a
+ * run is cut into as few blocks of one size as that allows, and padded to that.
  *
  * Of a window k is tap * channels + channel. Depthwise ones (a channel in and out of each group) are packed as one
  * group with a column for each channel: k counts, for each tap of the last axis, the taps of the others, these padded
@@ -25,7 +25,7 @@ typedef struct kern_i8_layout {
   int64_t panel, depth;            /* lanes of a panel; 2 or 4 */
   int64_t runs, blocks;            /* of k, of one size; of a run */
   int64_t group_panels, columns;   /* whole panels of a group; lanes of all of them */
-  int64_t steps;                   /* k / depth, rounded up; with blocks each run's is */
+  int64_t steps;                   /* of depth, of all runs */
   int64_t panel_bytes, data, size; /* bytes of a panel, in front of the first, of all */
 } kern_i8_layout;
 

@@ -1,4 +1,4 @@
-/* product_i8_priv.h -- a product of 8-bit integers: rows of x, gathered a chunk at a time, times packed weights
+/* product_i8_priv.h -- a product of 8-bit integers: rows of x, or windows of an image, times packed weights
  * (pack_i8.h), and from the sums, which are exact, to f32, through an epilogue and perhaps to 8 bits again. */
 #ifndef KERNELS_PRODUCT_I8_PRIV_H
 #define KERNELS_PRODUCT_I8_PRIV_H
@@ -6,32 +6,18 @@
 #include "kernels/conv.h"
 #include "kernels/epilogue_priv.h"
 #include "kernels/pack_i8.h"
+#include "kernels/product_tile_priv.h"
 
-/* A tile: sums[row][column], from x and panels of weights. */
-typedef struct i8_tile {
-  const byte_x *x;
-  int64_t x_pitch, steps; /* kern_i8_layout */
-  const int8_t *w;
-  int64_t panel_bytes;
-  const int32_t *start; /* what a column's sums begin with */
-  int32_t *sums;        /* rows of BYTES_ROW */
-} i8_tile;
-
-typedef struct i8_product i8_product;
-struct i8_product {
+typedef struct i8_product {
   const base_call *call;
   kern_i8_layout l;
   kern_i8_scales s;
   const uint8_t *w;
-  int64_t m; /* rows */
-  /* Writes rows [first, first + count) of a group, l.steps * l.depth apart; what is behind a row's k elements may be
-   * any number: its weights are zero. NULL: they lie in memory like that, at `x`, x_pitch apart. */
-  void (*gather)(const i8_product *p, int64_t group, int64_t first, int64_t count, byte_x *to);
-  const void *user; /* of `gather` */
+  int64_t m; /* rows of x, x_pitch elements apart, where those of a matrix are multiplied */
   const void *x;
   int64_t x_pitch;
   int64_t out_pitch;
-};
+} i8_product;
 
 /* The part of a level that has tiles shares all but the tiles with the part that has dot instructions. */
 #define I8_NAME(function) KERN_OF(function, KERN_BYTES_OF)
@@ -65,7 +51,9 @@ void I8_NAME(i8_copy)(uint8_t flip, const uint8_t *from, int64_t n, byte_x *to);
 void I8_NAME(i8_find_range)(const float *x, int64_t count, kern_i8_scales *s);
 /* Of depthwise windows of u8 or i8. */
 td_status I8_NAME(i8_depthwise)(const i8_product *p, const kern_conv *c, uint8_t flip);
-/* The tasks that are this worker's, by dot instructions. */
+/* Sums of at most BYTES_ROWS rows times 1, 2 or BYTES_PANELS panels, in rows of BYTES_ROW. */
+void I8_NAME(i8_tiles)(const product_tile *t, int64_t rows, int64_t panels);
+/* The tasks that are this worker's, of rows of a matrix, by dot instructions. */
 td_status I8_NAME(i8_multiply)(const i8_product *p);
 td_status I8_NAME(conv_i8)(const base_call *call);
 #endif

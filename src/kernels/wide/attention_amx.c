@@ -99,15 +99,15 @@ static void multiply(const uint16_t *a, int64_t a_pitch, int64_t rows, const uin
   for (int64_t row = 0; row < rows; row += tall) {
     const int64_t from = base_min_i64(row, rows - tall);
     const char *at = (const char *)(a + from * a_pitch);
-    amx_tile t = {.a = {at, at + AMX_ROWS * a_pitch * (int64_t)sizeof *a},
-                  .a_pitch = a_pitch * (int64_t)sizeof *a,
-                  .a_block = depth * (int64_t)sizeof *b,
-                  .run = run,
-                  .runs = 1,
-                  .blocks = blocks,
-                  .b_block = depth * AMX_BYTES,
-                  .b_panel = panel * AMX_BYTES,
-                  .sums_pitch = ATTENTION_PITCH};
+    product_tile t = {.a = {at, at + AMX_ROWS * a_pitch * (int64_t)sizeof *a},
+                      .a_pitch = a_pitch * (int64_t)sizeof *a,
+                      .a_block = depth * (int64_t)sizeof *b,
+                      .run = run,
+                      .runs = 1,
+                      .blocks = blocks,
+                      .b_block = depth * AMX_BYTES,
+                      .b_panel = panel * AMX_BYTES,
+                      .sums_pitch = ATTENTION_PITCH};
     for (int64_t i = 0, some; i < panels; i += some) {
       some = base_min_i64(step, panels - i);
       t.b = b + i * panel * AMX_COLUMNS;

@@ -1,17 +1,5 @@
-/* linear_i8.c -- KERN_LINEAR_I8: td::linear_i8. Rows of f32 become integers as they are gathered. */
+/* linear_i8.c -- KERN_LINEAR_I8: td::linear_i8 by dot instructions. */
 #include "kernels/product_i8_priv.h"
-
-static void gather(const i8_product *p, int64_t group, int64_t first, int64_t count, byte_x *to) {
-  const base_tensor *x = base_in(p->call, 0);
-  const int64_t pitch = p->l.steps * BYTES_DEPTH;
-  (void)group;
-  for (int64_t i = 0; i < count; i++, to += pitch) {
-    const int64_t at = (first + i) * p->x_pitch;
-    for (int64_t k = p->l.k; k < pitch; k++) to[k] = 0;
-    if (x->dtype == TD_F32) KERN_PART_NAME(i8_quantise)(&p->s, (const float *)x->data + at, p->l.k, to);
-    else KERN_PART_NAME(i8_copy)(x->dtype == TD_I8 ? 128 : 0, (const uint8_t *)x->data + at, p->l.k, to);
-  }
-}
 
 td_status KERN_PART_NAME(linear_i8)(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *out = base_out(call, 0);
@@ -20,7 +8,6 @@ td_status KERN_PART_NAME(linear_i8)(const base_call *call) {
                   .s = kern_i8_scales_of(call->attrs),
                   .w = base_in(call, 1)->data,
                   .m = 1,
-                  .gather = gather,
                   .x = x->data,
                   .x_pitch = k,
                   .out_pitch = kern_pitch(out)};
@@ -29,6 +16,5 @@ td_status KERN_PART_NAME(linear_i8)(const base_call *call) {
   if (!kern_i8_layout_of(n, k, p.s.panel, p.s.depth, &p.l))
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "td::linear_i8: %lld elements a row", (long long)k);
   if (p.s.x_scale == 0) KERN_PART_NAME(i8_find_range)(x->data, p.m * k, &p.s);
-  if (x->dtype == TD_U8 && sizeof(byte_x) == 1 && k == p.l.steps * BYTES_DEPTH) p.gather = NULL;
   return KERN_PART_NAME(i8_multiply)(&p);
 }

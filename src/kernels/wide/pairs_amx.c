@@ -3,11 +3,12 @@
  *
  * A pixel has as many numbers as are stored of a tap, and zeros lie beside x. Of an image with channels first, whose
  * channels are few, the numbers that a window sees of a line are one tap (kern_row_channels, pack_conv.h). */
-#include "kernels/image_amx_priv.h"
+#include "kernels/amx_priv.h"
+#include "kernels/image_product_priv.h"
 #include "kernels/pairs_priv.h"
 
 typedef struct product {
-  amx_product amx; /* the first, so that its functions know the others */
+  image_product amx; /* the first, so that its functions know the others */
   kern_epilogue e;
   bool cheap; /* the epilogue is a bias, a residual and limits */
   float limits[2];
@@ -43,7 +44,7 @@ V_INLINE words take_pairs(const float *first, const float *second, int64_t n) {
 }
 
 /* A line of an image with channels first, which begins at `from` in the first plane. */
-static void take_planes(const amx_product *p, const char *from, int64_t phase, void *image) {
+static void take_planes(const image_product *p, const char *from, int64_t phase, void *image) {
   const kern_conv_axis *a = &p->c.axis[2];
   const int64_t plane = p->c.axis[0].in * p->x_plane / (int64_t)sizeof(float);
   uint16_t *to = image;
@@ -67,7 +68,7 @@ static void take_planes(const amx_product *p, const char *from, int64_t phase, v
 }
 
 /* Pixels of one phase of a line of x, which begins at `from`; NULL: it lies beside x. */
-static void take_line(const amx_product *amx, const char *from, int64_t phase, void *image) {
+static void take_line(const image_product *amx, const char *from, int64_t phase, void *image) {
   const product *p = (const product *)amx;
   const kern_conv_axis *a = &amx->c.axis[2];
   const int64_t channels = amx->c.group_in, stored = amx->channels, before = a->begin - phase, line = amx->line;
@@ -89,7 +90,7 @@ static void take_line(const amx_product *amx, const char *from, int64_t phase, v
   }
 }
 
-static const char *make_lines(const amx_product *amx, int64_t plane, int64_t first, int64_t last) {
+static const char *make_lines(const image_product *amx, int64_t plane, int64_t first, int64_t last) {
   const product *p = (const product *)amx;
   const kern_conv_axis *a = amx->c.axis;
   const kern_chain_tile t = {.sums = p->made,
@@ -164,7 +165,7 @@ static void finish_dear(const product *p, kern_epilogue *e, const uint16_t *half
   }
 }
 
-static void finish(const amx_product *amx, float *sums, int64_t pixel, int64_t rows, int64_t group, int64_t column,
+static void finish(const image_product *amx, float *sums, int64_t pixel, int64_t rows, int64_t group, int64_t column,
                    int64_t columns) {
   const product *p = (const product *)amx;
   (void)group;
@@ -190,18 +191,19 @@ static void finish(const amx_product *amx, float *sums, int64_t pixel, int64_t r
 
 /* ---- the operators ---- */
 
-static void set_sizes(product *p, int64_t pitch) {
-  amx_product *amx = &p->amx;
+static void set_sizes(product *p, int64_t pitch, uint32_t workers) {
+  image_product *amx = &p->amx;
   const kern_conv *c = &amx->c;
   const kern_conv_axis *a = c->axis;
-  const bool merged = KERN_PART_NAME(amx_merge_lines)(&amx->c), planes = c->channels_first;
+  const bool merged = KERN_PART_NAME(image_merge_lines)(&amx->c), planes = c->channels_first;
   const int64_t pairs = c->stored / 2;
   amx->size = sizeof(uint16_t);
+  amx->weights = sizeof(uint32_t);
   amx->rows = planes;
   amx->blocks = base_ceil_div(pairs, AMX_ROWS);
   amx->words = amx->blocks ? pairs / amx->blocks : 0;
   amx->lies = merged && !p->front && p->x_size == amx->size && c->stored == c->group_in;
-  amx->channels = KERN_PART_NAME(amx_spread)(c->stored, amx->size);
+  amx->channels = KERN_PART_NAME(image_spread)(c->stored, amx->size);
   if (planes) amx->channels = c->stored / a[2].kernel;
   if (amx->lies) amx->channels = pitch;
   amx->x_pixel = planes ? p->x_size : pitch * p->x_size;
@@ -212,7 +214,7 @@ static void set_sizes(product *p, int64_t pitch) {
   amx->make_lines = p->front ? make_lines : NULL;
   amx->multiply = KERN_PART_NAME(amx_bf16);
   amx->finish = finish;
-  KERN_PART_NAME(amx_product_cut)(amx);
+  KERN_PART_NAME(image_cut)(amx, workers);
 }
 
 static td_status take_room(const base_call *call, product *p) {
@@ -240,9 +242,9 @@ static td_status multiply(const base_call *call, product *p) {
     p->e.residual = NULL;
   }
   p->cheap = kern_epilogue_cheap(&p->e, p->limits) && !p->e.scale && !p->e.shift && !p->e.chain;
-  set_sizes(p, p->front ? p->amx.c.group_in : kern_pitch(x));
+  set_sizes(p, p->front ? p->amx.c.group_in : kern_pitch(x), call->workers);
   TRY(take_room(call, p));
-  return KERN_PART_NAME(amx_product_run)(call, &p->amx);
+  return KERN_PART_NAME(image_run)(call, &p->amx);
 }
 
 td_status KERN_PART_NAME(linear_bf16_amx)(const base_call *call) {

@@ -4,39 +4,43 @@
 
 enum {
   PANELS = BYTES_PANELS,
-  ROWS = 12,          /* of a tile, at most */
   AHEAD = 512,        /* bytes by which weights are fetched: from the second-level cache, the hardware is late */
   CHUNK = 48,         /* rows that are gathered at once */
   TASKS = 16,         /* that a product is cut into where its rows are few */
   TASK_WORK = 1 << 19 /* multiply-adds of a task, at least */
 };
 
-V_TEMPLATE void tile(const i8_tile *t, const int rows, const int panels) {
+V_TEMPLATE void tile(const product_tile *t, int64_t row, const int rows, const int panels) {
   vi sum[6 * BYTES_PANELS]; /* or fewer panels and more rows */
-  const byte_x *x = t->x;
-  const int8_t *w = t->w;
-  V_FOR(r, rows) V_FOR(p, panels) sum[r * panels + p] = b_load_i32(t->start + p * V_LANES);
-  for (int64_t k = 0; k < t->steps; k++, x += BYTES_DEPTH, w += V_LANES * BYTES_DEPTH) {
-    vi b[PANELS];
-    V_FOR(p, panels) {
-      b[p] = b_load(w + p * t->panel_bytes);
-      __builtin_prefetch(w + p * t->panel_bytes + AHEAD);
-    }
-    V_FOR(r, rows) {
-      int32_t some;
-      memcpy(&some, x + r * t->x_pitch, sizeof some);
-      const vi a = vi_set(some);
-      V_FOR(p, panels) sum[r * panels + p] = b_dot(sum[r * panels + p], a, b[p]);
+  const int64_t words = t->blocks * t->words, x_pitch = t->a_pitch;
+  const int32_t *start = t->start;
+  const int8_t *w = t->b;
+  V_FOR(r, rows) V_FOR(p, panels) sum[r * panels + p] = b_load_i32(start + p * V_LANES);
+  for (int64_t run = 0; run < t->runs; run++) {
+    const char *x = (const char *)t->a[0] + row * x_pitch + t->run[run];
+    for (int64_t k = 0; k < words; k++, x += sizeof(int32_t), w += V_LANES * BYTES_DEPTH) {
+      vi b[PANELS];
+      V_FOR(p, panels) {
+        b[p] = b_load(w + p * t->b_panel);
+        __builtin_prefetch(w + p * t->b_panel + AHEAD);
+      }
+      V_FOR(r, rows) {
+        int32_t some;
+        memcpy(&some, x + r * x_pitch, sizeof some);
+        const vi a = vi_set(some);
+        V_FOR(p, panels) sum[r * panels + p] = b_dot(sum[r * panels + p], a, b[p]);
+      }
     }
   }
-  V_FOR(r, rows) V_FOR(p, panels) b_store_i32(t->sums + r * BYTES_ROW + p * V_LANES, sum[r * panels + p]);
+  int32_t *sums = (int32_t *)t->sums + row * BYTES_ROW;
+  V_FOR(r, rows) V_FOR(p, panels) b_store_i32(sums + r * BYTES_ROW + p * V_LANES, sum[r * panels + p]);
 }
 
-/* As many rows as there is a loop for, of `rows`; gives their number. */
-static int64_t run_tile(const i8_tile *t, int64_t rows, int64_t panels) {
+/* As many rows as there is a loop for, from `row` on, of `rows` that are left; gives their number. */
+static int64_t run_tile(const product_tile *t, int64_t row, int64_t rows, int64_t panels) {
 #define TRY_TILE(r, p)                \
   if (rows >= (r) && panels == (p)) { \
-    tile(t, r, p);                    \
+    tile(t, row, r, p);               \
     return r;                         \
   }
 #if BYTES_BY_FOURS
@@ -49,9 +53,13 @@ static int64_t run_tile(const i8_tile *t, int64_t rows, int64_t panels) {
   TRY_TILE(6, 2)
   TRY_TILE(1, 2)
   TRY_TILE(6, 1)
-  tile(t, 1, 1);
+  tile(t, row, 1, 1);
   return 1;
 #undef TRY_TILE
+}
+
+void KERN_PART_NAME(i8_tiles)(const product_tile *t, int64_t rows, int64_t panels) {
+  for (int64_t row = 0; row < rows;) row += run_tile(t, row, rows - row, panels);
 }
 
 /* ---- behind the sums ---- */
@@ -197,58 +205,6 @@ td_status KERN_PART_NAME(i8_finish_of)(const i8_product *p, i8_finish *f) {
   return TD_OK;
 }
 
-/* ---- tasks ---- */
-
-/* Rows [first, first + count) of a group times its panels [panel, end). */
-static void multiply_rows(const i8_finish *f, const byte_x *x, int64_t x_pitch, int64_t group, int64_t first,
-                          int64_t count, int64_t panel, int64_t end) {
-  const i8_product *p = f->p;
-  while (panel < end) {
-    int64_t panels = PANELS;
-    while (panels > end - panel) panels /= 2;
-    const int64_t at = group * p->l.group_panels + panel;
-    const int64_t columns = base_min_i64(panels * V_LANES, p->l.n - panel * V_LANES);
-    for (int64_t row = 0, rows; row < count; row += rows) {
-      _Alignas(64) float sums[ROWS * BYTES_ROW];
-      const i8_tile t = {.x = x + row * x_pitch,
-                         .x_pitch = x_pitch,
-                         .steps = p->l.steps,
-                         .w = (const int8_t *)p->w + p->l.data + at * p->l.panel_bytes,
-                         .panel_bytes = p->l.panel_bytes,
-                         .start = f->start + at * V_LANES,
-                         .sums = (int32_t *)(void *)sums};
-      rows = run_tile(&t, count - row, panels);
-      KERN_PART_NAME(i8_finish)(f, sums, first + row, rows, group, panel * V_LANES, columns);
-    }
-    panel += panels;
-  }
-}
-
-td_status KERN_PART_NAME(i8_multiply)(const i8_product *p) {
-  const int64_t chunks = base_ceil_div(p->m, CHUNK), chunk = base_ceil_div(p->m, chunks);
-  const int64_t panels = p->l.group_panels, quads = base_ceil_div(panels, PANELS), pitch = p->l.steps * BYTES_DEPTH;
-  const int64_t work = chunk * base_max_i64(p->l.k, 1) * V_LANES * PANELS;
-  const int64_t wanted = base_min_i64(TASKS / base_min_i64(chunks * p->l.groups, TASKS), panels / PANELS);
-  const int64_t parts = base_max_i64(1, base_min_i64(wanted, work * (panels / PANELS) / TASK_WORK));
-  const int64_t tasks = p->l.groups * chunks * parts;
-  i8_finish f;
-  TRY(KERN_PART_NAME(i8_finish_of)(p, &f));
-  const bool gathers = p->gather != NULL;
-  byte_x *rows = gathers ? base_call_scratch(p->call, (size_t)(chunk * pitch), sizeof *rows) : NULL;
-  if (gathers && !rows) return base_no_memory(p->call->err, "scratch");
-  int64_t gathered = -1;
-  for (int64_t task = base_call_first(p->call, tasks); task < tasks; task = base_call_next(p->call, task, tasks)) {
-    const int64_t which = task / parts, part = task % parts, group = which / chunks, first = which % chunks * chunk;
-    const int64_t count = base_min_i64(chunk, p->m - first);
-    const byte_x *x = gathers ? rows : (const byte_x *)p->x + first * p->x_pitch;
-    if (gathers && which != gathered) p->gather(p, group, first, count, rows);
-    gathered = which;
-    multiply_rows(&f, x, gathers ? pitch : p->x_pitch, group, first, count, quads * part / parts * PANELS,
-                  base_min_i64(panels, quads * (part + 1) / parts * PANELS));
-  }
-  return TD_OK;
-}
-
 /* ---- rows of x ---- */
 
 void KERN_PART_NAME(i8_quantise)(const kern_i8_scales *s, const float *from, int64_t n, byte_x *to) {
@@ -281,4 +237,72 @@ void KERN_PART_NAME(i8_find_range)(const float *x, int64_t count, kern_i8_scales
   }
   V_FOR(j, CHAINS) low[0] = v_min(low[j], low[0]), high[0] = v_max(high[j], high[0]);
   kern_i8_range(v_lowest(low[0]), v_highest(high[0]), s);
+}
+
+/* ---- tasks ---- */
+
+/* Rows [first, first + count) times panels [panel, end). */
+static void multiply_rows(const i8_finish *f, const byte_x *x, int64_t x_pitch, int64_t first, int64_t count,
+                          int64_t panel, int64_t end) {
+  static const int64_t run[] = {0};
+  const i8_product *p = f->p;
+  while (panel < end) {
+    int64_t panels = PANELS;
+    while (panels > end - panel) panels /= 2;
+    const int64_t columns = base_min_i64(panels * V_LANES, p->l.n - panel * V_LANES);
+    for (int64_t row = 0, rows; row < count; row += rows) {
+      _Alignas(64) float sums[BYTES_ROWS * BYTES_ROW];
+      const product_tile t = {.a = {x + row * x_pitch},
+                              .a_pitch = x_pitch * (int64_t)sizeof *x,
+                              .run = run,
+                              .runs = 1,
+                              .blocks = p->l.steps,
+                              .words = 1,
+                              .b = p->w + p->l.data + panel * p->l.panel_bytes,
+                              .b_panel = p->l.panel_bytes,
+                              .start = f->start + panel * V_LANES,
+                              .sums = sums};
+      rows = base_min_i64(BYTES_ROWS, count - row);
+      KERN_PART_NAME(i8_tiles)(&t, rows, panels);
+      KERN_PART_NAME(i8_finish)(f, sums, first + row, rows, 0, panel * V_LANES, columns);
+    }
+    panel += panels;
+  }
+}
+
+/* Rows [first, first + count) of x as a tile reads them, l.steps * l.depth apart. */
+static void copy_rows(const i8_product *p, int64_t first, int64_t count, byte_x *to) {
+  const td_dtype type = base_in(p->call, 0)->dtype;
+  const int64_t pitch = p->l.steps * BYTES_DEPTH;
+  for (int64_t i = 0; i < count; i++, to += pitch) {
+    const int64_t at = (first + i) * p->x_pitch;
+    for (int64_t k = p->l.k; k < pitch; k++) to[k] = 0;
+    if (type == TD_F32) KERN_PART_NAME(i8_quantise)(&p->s, (const float *)p->x + at, p->l.k, to);
+    else KERN_PART_NAME(i8_copy)(type == TD_I8 ? 128 : 0, (const uint8_t *)p->x + at, p->l.k, to);
+  }
+}
+
+td_status KERN_PART_NAME(i8_multiply)(const i8_product *p) {
+  const int64_t chunks = base_ceil_div(p->m, CHUNK), chunk = base_ceil_div(p->m, chunks);
+  const int64_t panels = p->l.group_panels, quads = base_ceil_div(panels, PANELS), pitch = p->l.steps * BYTES_DEPTH;
+  const int64_t work = chunk * base_max_i64(p->l.k, 1) * V_LANES * PANELS;
+  const int64_t wanted = base_min_i64(TASKS / base_min_i64(chunks, TASKS), panels / PANELS);
+  const int64_t parts = base_max_i64(1, base_min_i64(wanted, work * (panels / PANELS) / TASK_WORK));
+  const int64_t tasks = chunks * parts;
+  const bool lies = base_in(p->call, 0)->dtype == TD_U8 && sizeof(byte_x) == 1 && p->l.k == pitch;
+  i8_finish f;
+  TRY(KERN_PART_NAME(i8_finish_of)(p, &f));
+  byte_x *rows = lies ? NULL : base_call_scratch(p->call, (size_t)(chunk * pitch), sizeof *rows);
+  if (!lies && !rows) return base_no_memory(p->call->err, "scratch");
+  int64_t copied = -1;
+  for (int64_t task = base_call_first(p->call, tasks); task < tasks; task = base_call_next(p->call, task, tasks)) {
+    const int64_t which = task / parts, part = task % parts, first = which * chunk;
+    const int64_t count = base_min_i64(chunk, p->m - first);
+    const byte_x *x = lies ? (const byte_x *)p->x + first * p->x_pitch : rows;
+    if (!lies && which != copied) copy_rows(p, first, count, rows);
+    copied = which;
+    multiply_rows(&f, x, lies ? p->x_pitch : pitch, first, count, quads * part / parts * PANELS,
+                  base_min_i64(panels, quads * (part + 1) / parts * PANELS));
+  }
+  return TD_OK;
 }

@@ -20,7 +20,7 @@ _Thread_local amx_registers KERN_PART_NAME(amx_registers);
     else AMX_ZERO(sum);                                         \
   } while (0)
 
-V_TEMPLATE void two_rows(const amx_tile *t, int64_t panel, const int panels, const bool bf16) {
+V_TEMPLATE void two_rows(const product_tile *t, int64_t panel, const int panels, const bool bf16) {
   const int64_t pitch = t->a_pitch, a_block = t->a_block, b_block = t->b_block;
   const int32_t *start = t->start ? (const int32_t *)t->start + panel * AMX_COLUMNS : NULL;
   const char *b = (const char *)t->b + panel * t->b_panel, *next = b + t->b_panel;
@@ -50,7 +50,7 @@ V_TEMPLATE void two_rows(const amx_tile *t, int64_t panel, const int panels, con
   if (panels == 2) AMX_STORE(3, to_second + AMX_COLUMNS, to_pitch);
 }
 
-V_TEMPLATE void one_row(const amx_tile *t, const int panels, const bool bf16) {
+V_TEMPLATE void one_row(const product_tile *t, const int panels, const bool bf16) {
   const int64_t panel = t->b_panel;
   const int32_t *start = t->start;
   const char *b = t->b;
@@ -80,7 +80,7 @@ V_TEMPLATE void one_row(const amx_tile *t, const int panels, const bool bf16) {
   if (panels > 2) AMX_STORE(3, to + 3 * AMX_COLUMNS, to_pitch);
 }
 
-V_TEMPLATE void multiply(const amx_tile *t, int64_t rows, int64_t panels, const bool bf16) {
+V_TEMPLATE void multiply(const product_tile *t, int64_t rows, int64_t panels, const bool bf16) {
   if (rows <= AMX_ROWS && panels == AMX_PANELS) one_row(t, AMX_PANELS, bf16);
   else if (rows <= AMX_ROWS && panels == 2) one_row(t, 2, bf16);
   else if (rows <= AMX_ROWS) one_row(t, 1, bf16);
@@ -89,5 +89,5 @@ V_TEMPLATE void multiply(const amx_tile *t, int64_t rows, int64_t panels, const 
     for (int64_t p = 0; p < panels; p += 2) two_rows(t, p, 2, bf16);
 }
 
-void KERN_PART_NAME(amx_u8)(const amx_tile *t, int64_t rows, int64_t panels) { multiply(t, rows, panels, false); }
-void KERN_PART_NAME(amx_bf16)(const amx_tile *t, int64_t rows, int64_t panels) { multiply(t, rows, panels, true); }
+void KERN_PART_NAME(amx_u8)(const product_tile *t, int64_t rows, int64_t panels) { multiply(t, rows, panels, false); }
+void KERN_PART_NAME(amx_bf16)(const product_tile *t, int64_t rows, int64_t panels) { multiply(t, rows, panels, true); }

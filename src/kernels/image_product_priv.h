@@ -1,4 +1,5 @@
-/* image_amx_priv.h -- a product by tiles of AMX: a convolution, or rows of a matrix, which are windows of one pixel.
+/* image_product_priv.h -- a product by tiles of AMX, or of dot instructions on bytes: a convolution, or rows of a
+ * matrix, which are windows of one pixel.
  *
  * The lines that a block of output lines sees are made into an image of their own, with what lies beside x around, from
  * which tiles of A are read as they lie. A run of a tile is a tap, or a row of taps. As taps, each phase of the strides
@@ -10,13 +11,14 @@
  *     image[plane of the window][phase][phase][line][pixel of a phase][channel]
  *
  * A window of one pixel sees no line: then each output pixel is a line of one. */
-#ifndef KERNELS_IMAGE_AMX_PRIV_H
-#define KERNELS_IMAGE_AMX_PRIV_H
-#include "kernels/amx_priv.h"
+#ifndef KERNELS_IMAGE_PRODUCT_PRIV_H
+#define KERNELS_IMAGE_PRODUCT_PRIV_H
 #include "kernels/conv.h"
+#include "kernels/product_tile_priv.h"
+#include "kernels/simd_priv.h"
 
-typedef struct amx_product amx_product;
-struct amx_product {
+typedef struct image_product image_product;
+struct image_product {
   kern_conv c;
   /* ---- what a kernel says ---- */
   int64_t size;          /* bytes of an element of the image */
@@ -27,14 +29,15 @@ struct amx_product {
   int64_t x_pixel, x_line, x_plane, x_sample, x_group; /* bytes from one to the next */
   bool lies;            /* x is the image: lines are merged, and runs fill whole blocks */
   const char *w;        /* [group][panel][run][block]... */
+  int64_t weights;      /* bytes of a column of these that meet a word */
   const int32_t *start; /* what sums begin with, V_LANES of each panel; NULL: zeros */
   /* Lines [first, last) of a plane of a sample, one behind the other, where they are not those of x; else NULL. */
-  const char *(*make_lines)(const amx_product *p, int64_t plane, int64_t first, int64_t last);
+  const char *(*make_lines)(const image_product *p, int64_t plane, int64_t first, int64_t last);
   /* Writes a line of the image, of one phase, from a line of x; NULL: it lies beside x. */
-  void (*take)(const amx_product *p, const char *from, int64_t phase, void *to);
-  void (*multiply)(const amx_tile *t, int64_t rows, int64_t panels);
-  /* Sums, rows of AMX_WIDTH, of output pixels from `pixel` on, columns of a group from `column` on. */
-  void (*finish)(const amx_product *p, float *sums, int64_t pixel, int64_t rows, int64_t group, int64_t column,
+  void (*take)(const image_product *p, const char *from, int64_t phase, void *to);
+  void (*multiply)(const product_tile *t, int64_t rows, int64_t panels);
+  /* Sums, rows of whole panels, of output pixels from `pixel` on, columns of a group from `column` on. */
+  void (*finish)(const image_product *p, float *sums, int64_t pixel, int64_t rows, int64_t group, int64_t column,
                  int64_t columns);
   /* ---- what follows ---- */
   int64_t panels, panel; /* of a group; bytes of one */
@@ -44,17 +47,17 @@ struct amx_product {
   int64_t lines, line; /* of a phase; output pixels of one */
   int64_t block_lines; /* of output */
   int64_t seen;        /* lines of x that those see at most */
-  int64_t *run;        /* amx_tile.run: of each */
+  int64_t *run;        /* product_tile.run: of each */
   const char *image;   /* of a block */
   char *room;          /* for it; NULL: it lies */
 };
 
 /* True: each output pixel sees one pixel of its own, and is now a line of one. */
-bool KERN_PART_NAME(amx_merge_lines)(kern_conv *c);
+bool KERN_PART_NAME(image_merge_lines)(kern_conv *c);
 /* Elements of a pixel that has `stored`, in which rows of a tile do not share few sets of L1. */
-int64_t KERN_PART_NAME(amx_spread)(int64_t stored, int64_t size);
-/* What follows from what the kernel says. */
-void KERN_PART_NAME(amx_product_cut)(amx_product *p);
+int64_t KERN_PART_NAME(image_spread)(int64_t stored, int64_t size);
+/* What follows from what the kernel says; for so many workers. */
+void KERN_PART_NAME(image_cut)(image_product *p, uint32_t workers);
 /* The tasks that are this worker's, of a product that is cut. */
-td_status KERN_PART_NAME(amx_product_run)(const base_call *call, amx_product *p);
+td_status KERN_PART_NAME(image_run)(const base_call *call, image_product *p);
 #endif

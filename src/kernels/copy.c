@@ -1,5 +1,5 @@
-/* copy.c -- KERN_COPY, of 32 bits where there are no vectors (else wide/move.c): rows along the last dimension, in
- * loops per element size so that the compiler vectorises them. */
+/* copy.c -- KERN_COPY, of 32 bits where there are no vectors (else wide/move.c), and not of bytes (copy_bytes.c): rows
+ * along the last dimension, in loops per element size so that the compiler vectorises them. */
 #include "kernels/kernels_priv.h"
 
 #include <string.h>
@@ -17,7 +17,6 @@ typedef void (*copy_row)(char *to, int64_t to_step, const char *from, int64_t fr
   }
 
 /* Any alignment, as the integers of dtype.h. */
-COPY_ROW(8, uint8_t)
 COPY_ROW(16, base_u16)
 COPY_ROW(32, base_u32)
 COPY_ROW(64, base_u64)
@@ -33,36 +32,6 @@ static void order_axes(base_tensor *t, bool moves) {
   for (int32_t i = last; i > 0; i--) t->dims[i] = t->dims[i - 1], t->strides[i] = t->strides[i - 1];
   t->dims[0] = dim;
   t->strides[0] = stride;
-}
-
-/* Bytes of `colours` planes, `plane` apart, as pixels: a word at a time, of which the next pixel overwrites what is not
- * its own. */
-static void take_pixels(uint8_t *to, const uint8_t *from, int64_t plane, int64_t colours, int64_t n) {
-  const uint8_t *second = from + plane, *third = colours > 2 ? second + plane : second,
-                *fourth = colours > 3 ? third + plane : third;
-  for (int64_t i = 0; i + 1 < n; i++, to += colours) {
-    const uint8_t word[] = {from[i], second[i], third[i], fourth[i]};
-    memcpy(to, word, sizeof word);
-  }
-  for (int64_t c = 0; c < colours; c++) to[c] = from[c * plane + n - 1];
-}
-
-/* Planes of bytes as pixels of 2 to 4 colours. False: they are something else. */
-static bool copy_pixels(const base_tensor *to, const base_tensor *from) {
-  const int32_t last = from->rank - 1;
-  const int64_t *strides[] = {from->strides};
-  const int64_t colours = last > 0 ? from->dims[last] : 0;
-  uint8_t *at = to->data;
-  int64_t length, step[1];
-  base_walk w;
-  if (colours < 2 || colours > 4 || !base_tensor_contiguous(to)) return false;
-  base_walk_rows(&w, last, from->dims, 1, strides, &length, step);
-  if (w.count == 0 || length == 0 || step[0] != 1) return false;
-  do {
-    take_pixels(at, (const uint8_t *)from->data + w.offset[0], from->strides[last], colours, length);
-    at += length * colours;
-  } while (base_walk_next(&w));
-  return true;
 }
 
 static td_status copy(const base_call *call, int64_t bytes, copy_row row) {
@@ -87,9 +56,6 @@ static td_status copy(const base_call *call, int64_t bytes, copy_row row) {
   return TD_OK;
 }
 
-td_status kern_copy_8(const base_call *call) {
-  return copy_pixels(base_out(call, 0), base_in(call, 0)) ? TD_OK : copy(call, 1, row_8);
-}
 td_status kern_copy_16(const base_call *call) { return copy(call, 2, row_16); }
 td_status kern_copy_32(const base_call *call) { return copy(call, 4, row_32); }
 td_status kern_copy_64(const base_call *call) { return copy(call, 8, row_64); }

@@ -70,6 +70,11 @@ kern_i8_window kern_i8_window_of(const kern_conv *c) {
       c->groups, c->group_in, c->group_out, {c->axis[0].kernel, c->axis[1].kernel, c->axis[2].kernel}};
 }
 
+bool kern_i8_takes_planes(const kern_conv *c) {
+  const kern_conv_axis *a = &c->axis[KERN_CONV_AXES - 1];
+  return c->groups == 1 && c->group_in <= KERN_I8_PLANES && a->kernel > 1 && a->dilation == 1 && a->stride <= a->kernel;
+}
+
 bool kern_i8_window_layout(const kern_i8_window *w, int64_t panel, int64_t depth, kern_i8_layout *l, bool *depthwise) {
   int64_t k = w->group_in;
   *depthwise = w->groups > 1 && w->group_in == 1 && w->group_out == 1;

@@ -19,6 +19,7 @@
 #include "kernels/kernels.h"
 
 enum { KERN_I8_TILE = 64, KERN_I8_MAX_K = 65536 }; /* 255 * 128 * k is within i32 */
+enum { KERN_I8_PLANES = 4 };                       /* of f32 that a convolution quantises itself, at most */
 
 typedef struct kern_i8_layout {
   int64_t groups, n, k;            /* of a group: columns and rows */
@@ -37,6 +38,9 @@ typedef struct kern_i8_window {
   int64_t kernel[3]; /* missing axes in front are 1 */
 } kern_i8_window;
 kern_i8_window kern_i8_window_of(const kern_conv *c);
+/* Its kernels quantise an image of f32, channels first, as they read it: few channels, one group, windows whose taps
+ * stand side by side along the last axis. */
+bool kern_i8_takes_planes(const kern_conv *c);
 bool kern_i8_window_layout(const kern_i8_window *w, int64_t panel, int64_t depth, kern_i8_layout *l, bool *depthwise);
 /* Of depthwise ones: where tap `tap`, of all axes, stands among the k of its channel. */
 int64_t kern_i8_depthwise_k(const kern_i8_window *w, int64_t depth, int64_t tap);

@@ -2,7 +2,8 @@
  *
  *     mul(_to_copy(matmul_integer(q, W, zero)), mul(scale, s)) -> linear_i8(x, W, s)
  *     where q, scale, zero = dynamic_quantize_linear(x)
- *     convolution(dequantize(q), dequantize(W), b)         -> first(conv_i8(last(q), W, b)), scales as attributes
+ *     convolution(dequantize(q), dequantize(W), b)         -> first(conv_i8(last(q), W, b)), scales as attributes; of
+ *                                                             a first layer q's f32 as it is, if nobody else needs q
  *     matmul(dequantize(q), dequantize(W)), gemm the same  -> linear_i8(q, W)
  *     qlinear_conv(...), qlinear_matmul(...)               -> the same with a result of 8 bits
  *     quantize(conv_i8(...)) or of linear_i8               -> the same with a result of 8 bits
@@ -357,6 +358,19 @@ static td_status pack_windows(passes_edit *e, const base_tensor *t, int64_t grou
   return pack(e, &arranged, &l, packed);
 }
 
+/* The image of f32 whose bytes a convolution's x are, where it can quantise that itself and nobody else needs them. */
+static bool find_planes(passes_edit *e, const product *p, const kern_conv *c, ir_value *x) {
+  const ir_node_def *quantize = passes_only_producer(e, p->x.q, OP_td_quantize_linear);
+  const base_tensor *zeros, *scale = quantize ? passes_constant(e, quantize, 1) : NULL;
+  int8_activation a;
+  if (!scale || !passes_int8_find_optional(e, quantize, 2, &zeros) || !kern_i8_takes_planes(c) ||
+      !passes_int8_activation_of(e, p->x.q, scale, zeros, &a) || a.scale != p->x.scale || a.zero != p->x.zero ||
+      ir_type_of(e->graph, quantize->in[0])->dtype != TD_F32)
+    return false;
+  *x = quantize->in[0];
+  return true;
+}
+
 static td_status add_conv(passes_edit *e, ir_node id, const ir_node_def *node, const base_tensor *t, const product *p,
                           const int8_activation *y) {
   const uint32_t spatial = (uint32_t)t->rank - 2;
@@ -368,16 +382,26 @@ static td_status add_conv(passes_edit *e, ir_node id, const ir_node_def *node, c
     stride[i] = passes_int_at(node, "stride", i, 1);
     dilation[i] = passes_int_at(node, "dilation", i, 1);
   }
-  base_arg args[6 + PRODUCT_ARGS] = {
-      ARG_INTS("kernel", t->dims + 2, spatial),      ARG_INTS("stride", stride, spatial),
-      ARG_INTS("padding", padding, 2 * spatial),     ARG_INTS("dilation", dilation, spatial),
-      ARG_INT("groups", passes_int(node, "groups")), ARG_INT("channels", t->dims[0])};
+  const int64_t groups = passes_int(node, "groups");
+  const kern_conv window = {
+      .groups = groups,
+      .group_in = t->dims[1],
+      .axis[KERN_CONV_AXES - 1] = {
+          .kernel = t->dims[t->rank - 1], .stride = stride[spatial - 1], .dilation = dilation[spatial - 1]}};
   ir_value in[3] = {IR_NO_VALUE, IR_NO_VALUE, p->bias}, made;
-  TRY(pack_windows(e, t, passes_int(node, "groups"), &p->w, &in[1], &fits));
+  const bool planes = find_planes(e, p, &window, &in[0]);
+  base_arg args[7 + PRODUCT_ARGS] = {ARG_INTS("kernel", t->dims + 2, spatial),
+                                     ARG_INTS("stride", stride, spatial),
+                                     ARG_INTS("padding", padding, 2 * spatial),
+                                     ARG_INTS("dilation", dilation, spatial),
+                                     ARG_INT("groups", groups),
+                                     ARG_INT("channels", t->dims[0]),
+                                     ARG_BOOL("channels_first", planes)};
+  TRY(pack_windows(e, t, groups, &p->w, &in[1], &fits));
   if (!fits) return TD_OK;
-  TRY(passes_int8_permute_channels(e, id, p->x.q, true, &in[0]));
-  set_product_args(e, p, y, args + 6);
-  const ir_new_node spec = {.in = in, .in_count = in[2].id ? 3 : 2, .args = args, .arg_count = 6 + PRODUCT_ARGS};
+  if (!planes) TRY(passes_int8_permute_channels(e, id, p->x.q, true, &in[0]));
+  set_product_args(e, p, y, args + 7);
+  const ir_new_node spec = {.in = in, .in_count = in[2].id ? 3 : 2, .args = args, .arg_count = 7 + PRODUCT_ARGS};
   TRY(passes_add(e, id, OP_td_conv_i8, spec, node, &made));
   TRY(passes_int8_permute_channels(e, id, made, false, &made));
   return passes_take_place(e, id, made);

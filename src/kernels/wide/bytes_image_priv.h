@@ -12,6 +12,8 @@ typedef struct bytes_image {
   uint8_t flip; /* i8_copy */
 } bytes_image;
 
+enum { PLANE_PIECE = 256 }; /* pixels that are quantised at once */
+
 static void fill(const bytes_image *p, int64_t n, byte_x *to) {
   for (int64_t i = 0; i < n; i++) to[i] = (byte_x)p->i8.s.x_zero;
 }
@@ -80,6 +82,30 @@ static void gather_line(const image_product *image, const char *from, int64_t ph
             pitch, to + first * pitch);
 }
 
+/* The same from planes of f32, which are quantised line by line. */
+static void quantise_planes(const image_product *image, const char *from, int64_t phase, void *to_image) {
+  const bytes_image *p = (const bytes_image *)image;
+  const kern_conv_axis *a = &image->c.axis[2];
+  const int64_t channels = image->c.group_in, pixels = image->line * a->stride, plane = image->c.in_size;
+  const int64_t first = from ? base_min_i64(base_max_i64(a->begin, 0), pixels) : pixels;
+  const int64_t last = base_max_i64(base_min_i64(a->in + a->begin, pixels), first);
+  byte_x *to = to_image;
+  (void)phase;
+  fill(p, first * channels, to);
+  fill(p, (pixels - last) * channels, to + last * channels);
+  to += first * channels;
+  for (int64_t i = 0, n; i < last - first; i += n, to += n * channels) {
+    byte_x line[KERN_I8_PLANES][PLANE_PIECE];
+    n = base_min_i64(PLANE_PIECE, last - first - i);
+    for (int64_t c = 0; c < channels; c++)
+      I8_NAME(i8_quantise)(&p->i8.s, (const float *)from + c * plane + first - a->begin + i, n, line[c]);
+    if (channels == 3)
+      for (int64_t k = 0; k < n; k++) to[k * 3] = line[0][k], to[k * 3 + 1] = line[1][k], to[k * 3 + 2] = line[2][k];
+    else
+      for (int64_t k = 0; k < n * channels; k++) to[k] = line[k % channels][k / channels];
+  }
+}
+
 static void finish_image(const image_product *image, float *sums, int64_t pixel, int64_t rows, int64_t group,
                          int64_t column, int64_t columns) {
   I8_NAME(i8_finish)(&((const bytes_image *)image)->f, sums, pixel, rows, group, column, columns);
@@ -106,6 +132,13 @@ static td_status multiply_image(const base_call *call, bytes_image *p, bool merg
   image->x_line = a[2].in * image->x_pixel;
   image->x_plane = a[1].in * image->x_line;
   image->x_sample = a[0].in * image->x_plane;
+  if (image->c.channels_first) { /* lines of the first plane */
+    image->x_line = a[2].in * (int64_t)sizeof(float);
+    image->x_plane = a[1].in * image->x_line;
+    image->x_sample = image->c.group_in * a[0].in * image->x_plane;
+    image->gathered = false;
+    image->take = quantise_planes;
+  }
   image->lies = merged && x->dtype == TD_U8 && run == stored && sizeof(byte_x) == 1;
   image->channels = image->lies       ? image->x_pixel
                     : image->gathered ? KERN_PART_NAME(image_spread)(run, sizeof(byte_x))

@@ -1,6 +1,7 @@
 /* conv_i8.c -- td::conv_i8(x [batch, in..., channels in], w, bias?, residual?, scale?, shift?) -> [batch, out...,
- * channels]: a convolution of 8-bit integers, channels last; what lies beside the image is x_zero, and sums become
- * results as those of td::linear_i8 do, or, with a residual of 8 bits, as kern_i8_direct has it. Passes make it;
+ * channels]: a convolution of 8-bit integers, channels last; with `channels_first` x is f32, [batch, channels in,
+ * in...], and quantised by x_scale and x_zero (kern_i8_takes_planes). What lies beside the image is x_zero, and sums
+ * become results as those of td::linear_i8 do, or, with a residual of 8 bits, as kern_i8_direct has it. Passes make it;
  * attributes: kernels/conv.h, weights: kernels/pack_i8.h, with k = taps * channels of a group. */
 #include "kernels/conv.h"
 #include "ops/common/conv_priv.h"
@@ -14,7 +15,8 @@ static td_status check_weights(ir_infer *ctx) {
   const ir_type *x = &ir_in(ctx, 0)->type, *w = &ir_in(ctx, 1)->type;
   const kern_i8_scales s = kern_i8_scales_of(ctx->attrs);
   const int64_t groups = base_attr_int(ctx->attrs, KERN_CONV_GROUPS);
-  const base_dim in = x->dims[x->rank - 1];
+  const bool planes = base_attr_int(ctx->attrs, KERN_CONV_CHANNELS_FIRST);
+  const base_dim in = x->dims[planes ? 1 : x->rank - 1];
   kern_i8_layout l;
   bool depthwise;
   if (w->rank != 1) return ir_infer_fail(ctx, "packed weights must be a vector");
@@ -28,14 +30,29 @@ static td_status check_weights(ir_infer *ctx) {
   return TD_OK;
 }
 
+/* kern_i8_takes_planes, as far as sizes are known. */
+static bool sees_planes(const base_attrs *a, const ir_type *x) {
+  const base_dim channels = x->dims[1];
+  const int32_t last = x->rank - 3;
+  const kern_conv c = {.groups = base_attr_int(a, KERN_CONV_GROUPS),
+                       .group_in = base_dim_known(channels) ? channels : 1,
+                       .axis[KERN_CONV_AXES - 1] = {.kernel = base_attr_int_at(a, KERN_CONV_KERNEL, last, 1),
+                                                    .stride = base_attr_int_at(a, KERN_CONV_STRIDE, last, 1),
+                                                    .dilation = base_attr_int_at(a, KERN_CONV_DILATION, last, 1)}};
+  return x->rank >= 3 && kern_i8_takes_planes(&c);
+}
+
 static td_status infer(ir_infer *ctx) {
   const ir_type *x = &ir_in(ctx, 0)->type;
   base_dim dims[BASE_MAX_RANK];
   td_dtype dtype;
   TRY(ops_i8_check(ctx, &dtype));
-  if (x->dtype == TD_F32 || x->rank == IR_UNRANKED) return ir_infer_fail(ctx, "x must be of 8 bits, of a known rank");
-  if (base_attr_int(ctx->attrs, KERN_CONV_CHANNELS_FIRST) || kern_chain_in_front(ctx->attrs))
-    return ir_infer_fail(ctx, "channels first, and chains in front, are not taken");
+  const bool planes = base_attr_int(ctx->attrs, KERN_CONV_CHANNELS_FIRST);
+  if ((x->dtype == TD_F32) != planes || x->rank == IR_UNRANKED)
+    return ir_infer_fail(ctx, "x must be of 8 bits, or f32 with channels first, of a known rank");
+  if (planes && (kern_i8_scales_of(ctx->attrs).x_scale == 0 || !sees_planes(ctx->attrs, x)))
+    return ir_infer_fail(ctx, "an image with channels first needs a scale, and windows that kernels read there");
+  if (kern_chain_in_front(ctx->attrs)) return ir_infer_fail(ctx, "chains in front are not taken");
   TRY(ops_conv_dims(ctx, NULL, dims));
   TRY(check_weights(ctx));
   TRY(ir_out(ctx, 0, dtype, x->rank, dims));
@@ -83,6 +100,19 @@ static int32_t sum_of(const kern_conv *c, const uint8_t *image, const int8_t *w,
   return sum;
 }
 
+/* Integers of an image, channels last; NULL: no memory. */
+static const uint8_t *values(const base_call *call, const kern_conv *c, kern_i8_scales *s) {
+  const uint8_t *x = ops_i8_values(call, s);
+  const int64_t channels = c->groups * c->group_in, count = c->batch * c->in_size * channels;
+  if (!x || !c->channels_first) return x;
+  uint8_t *to = base_call_scratch(call, (size_t)count, sizeof *to);
+  for (int64_t i = 0; to && i < count; i++) {
+    const int64_t pixel = i / channels, sample = pixel / c->in_size;
+    to[i] = x[(sample * channels + i % channels) * c->in_size + pixel % c->in_size];
+  }
+  return to;
+}
+
 static td_status reference(const base_call *call) {
   const int64_t count = base_tensor_numel(base_out(call, 0));
   kern_i8_scales s = kern_i8_scales_of(call->attrs);
@@ -94,7 +124,7 @@ static td_status reference(const base_call *call) {
   const kern_i8_window window = kern_i8_window_of(&c);
   if (!kern_i8_window_layout(&window, s.panel, s.depth, &l, &depthwise))
     return ops_fail(call, "the window is too large");
-  const uint8_t *x = ops_i8_values(call, &s);
+  const uint8_t *x = values(call, &c, &s);
   const int8_t *w = unpack(call, &c, &l, depthwise);
   int32_t *sums = base_call_scratch(call, (size_t)count, sizeof *sums);
   if (!x || !w || !sums) return base_no_memory(call->err, "scratch");
@@ -136,13 +166,20 @@ static bool cases(ir_case *c, uint32_t number) {
                                  {1, 10, 20, 1, {12, 9}, {3, 2}, 2, 2, {1, 1, 1, 1}},
                                  {2, 3, 17, 1, {12, 12}, {4, 4}, 2, 1, {0}},
                                  {1, 5, 7, 1, {11, 10}, {2, 1}, 2, 1, {1, 0, 1, 0}}};
+  static const shape planes[] = {{2, 3, 64, 1, {19, 21}, {7, 7}, 2, 1, {3, 3, 2, 3}},
+                                 {1, 3, 40, 1, {6, 300}, {3, 3}, 2, 1, {1, 1, 0, 0}},
+                                 {1, 1, 5, 1, {4, 30}, {2, 3}, 1, 1, {0, -1, 1, 2}},
+                                 {2, 4, 130, 1, {8, 12}, {2, 2}, 2, 1, {0}},
+                                 {1, 2, 16, 1, {1, 3}, {3, 9}, 1, 1, {1, 6, 1, 6}}};
   static const int64_t steps[][2] = {{1, 1}, {2, 2}};
   enum { ADDED = 1 << 30 }; /* a residual of 8 bits */
   static const uint32_t parts[] = {BIAS, 0, BIAS | RESIDUAL, ADDED, 0};
   enum { FIRST = 2 * OPS_I8_FORMS, BYTES = OPS_I8_VARIANTS - FIRST }; /* variants of ops_case_i8 whose x is of 8 bits */
-  const shape *s = &shapes[number / BYTES % OPS_COUNT(shapes)];
-  if (number >= BYTES * OPS_COUNT(shapes)) return false;
-  const int64_t x[] = {s->batch, s->in[0], s->in[1], s->channels};
+  const uint32_t first = BYTES * OPS_COUNT(shapes), plane = number < first ? 0 : number - first;
+  const shape *s = number < first ? &shapes[number / BYTES] : &planes[plane / OPS_I8_FORMS % OPS_COUNT(planes)];
+  if (plane >= OPS_I8_FORMS * OPS_COUNT(planes)) return false;
+  const int64_t last[] = {s->batch, s->in[0], s->in[1], s->channels},
+                front[] = {s->batch, s->channels, s->in[0], s->in[1]}, *x = number < first ? last : front;
   int64_t y[4] = {s->batch, 0, 0, s->out};
   for (int i = 0; i < 2; i++)
     y[1 + i] = (s->in[i] + s->padding[i] + s->padding[2 + i] - (s->kernel[i] - 1) * s->dilation - 1) / s->stride + 1;
@@ -152,9 +189,11 @@ static bool cases(ir_case *c, uint32_t number) {
   ops_case_arg(c, ARG_INTS("dilation", steps[s->dilation - 1], 2));
   ops_case_arg(c, ARG_INT("groups", s->groups));
   ops_case_arg(c, ARG_INT("channels", s->out));
+  if (number >= first) ops_case_arg(c, ARG_BOOL("channels_first", true));
   const kern_i8_window window = {
       s->groups, s->channels / s->groups, s->out / s->groups, {1, s->kernel[0], s->kernel[1]}};
-  const uint32_t variant = FIRST + number % BYTES, part = parts[number / BYTES % OPS_COUNT(parts)];
+  const uint32_t variant = number < first ? FIRST + number % BYTES : OPS_I8_FORMS + plane % OPS_I8_FORMS;
+  const uint32_t part = number < first ? parts[number / BYTES % OPS_COUNT(parts)] : BIAS;
   if (!ops_case_i8(c, &window, 4, x, variant)) return false;
   const bool adds = part == ADDED && variant / OPS_I8_FORMS >= 2; /* of which results are bytes */
   return (adds ? ops_case_i8_residual(c, 4, y) : true) &&

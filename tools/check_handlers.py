@@ -154,6 +154,8 @@ def archive(folder, name, files, **model):
 
 
 class Checks:
+    patience = 60  # seconds for a reply
+
     def __init__(self):
         self.passed = self.failed = 0
         self.port = 0
@@ -170,7 +172,7 @@ class Checks:
         headers = {"Content-Type": "application/octet-stream", **(headers or {})} if body is not None else {}
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", body, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=60) as reply:
+            with urllib.request.urlopen(request, timeout=self.patience) as reply:
                 status, content, self.type = reply.status, reply.read(), reply.headers["Content-Type"]
         except urllib.error.HTTPError as error:
             status, content, self.type = error.code, error.read(), error.headers["Content-Type"]
@@ -197,10 +199,10 @@ class Checks:
 
 
 @contextlib.contextmanager
-def serving(checks, folder, *words, python=sys.executable):
+def serving(checks, folder, *words, python=sys.executable, temporary="."):
     log = open(pathlib.Path(folder, "log"), "w+")
     server = subprocess.Popen([checks.program, "--port", "0", "--python", python, *words], cwd=folder, stdout=subprocess.PIPE, stderr=log,
-                              text=True, env={**os.environ, "TMPDIR": "."})
+                              text=True, env={**os.environ, "TMPDIR": temporary})
     try:
         line = server.stdout.readline()
         if not line:

@@ -7,14 +7,16 @@
 # operator takes), empty (operands without elements), profiles (of the built-in models,
 # whose figures must fit), tutorials (a profile, a fault, annotations, threads and forks, as readers of tutorials write
 # them), inductor (PyTorch's own test_torchinductor.py, which --file names; left out
-# without it), handlers (Python handlers of archives in the server); options after a part go to it, e.g. `./dev test-python ops --write docs/operators.md`, or
+# without it), handlers (Python handlers of archives in the server), examples (TorchServe's own examples, their code unchanged,
+# from its public repository, or from the folder or repository that TREADLE_TORCHSERVE names; `./dev test-python examples
+# Workflows` runs some); options after a part go to it, e.g. `./dev test-python ops --write docs/operators.md`, or
 # `./dev test-python models --help`.
 # TREADLE_PYTHON: a Python that has what `libraries` names; without it a virtual environment is made in build/python/env,
 # and today's are fetched into it.
 set -u
 . tools/common.sh
 
-libraries="torch torchvision timm transformers diffusers torch_geometric monai einops expecttest setuptools"
+libraries="torch torchvision timm transformers diffusers torch_geometric monai einops expecttest setuptools matplotlib psutil pyyaml"
 python=${TREADLE_PYTHON:-}
 if [ -z "$python" ]; then
   install_packages $build_packages $python_packages python3-venv || exit 1
@@ -34,12 +36,25 @@ $python -m pip --disable-pip-version-check install --quiet --no-index --no-deps 
   build/python/wheel/*.whl || exit 1
 export PYTHONPATH=$PWD/build/python/installed${PYTHONPATH:+:$PYTHONPATH}
 
+# What TorchServe's examples import beside torch, of their time: without what these want, which is there.
+fetch_old() {
+  [ -d build/python/examples/transformers ] ||
+    $python -m pip --disable-pip-version-check install --quiet --no-deps --target build/python/examples \
+      "transformers==4.51.3" "tokenizers==0.21.*" "huggingface-hub==0.36.*" captum accelerate lru-dict xgboost-cpu scikit-learn \
+      joblib threadpoolctl scipy
+}
+
 run_part() {
   part=$1
   shift
   echo "---- $part"
   if [ "$part" = handlers ]; then
     cmake --build build --target treadle-serve && $python tools/check_torch_handlers.py build
+    return
+  fi
+  if [ "$part" = examples ]; then
+    cmake --build build --target treadle-serve && fetch_old &&
+      PYTHONPATH=$PWD/build/python/examples:$PYTHONPATH $python tools/check_torchserve_examples.py build "$@"
     return
   fi
   if [ "$part" != unit ]; then
@@ -56,6 +71,6 @@ if [ $# -gt 0 ]; then
   exit
 fi
 bad=0
-for part in unit language models families ops files types empty profiles tutorials inductor handlers; do run_part $part || bad=$((bad + 1)); done
-echo "$((12 - bad)) passed, $bad failed"
+for part in unit language models families ops files types empty profiles tutorials inductor handlers examples; do run_part $part || bad=$((bad + 1)); done
+echo "$((13 - bad)) passed, $bad failed"
 [ $bad -eq 0 ]

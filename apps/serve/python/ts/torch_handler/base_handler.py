@@ -6,7 +6,7 @@ import time
 from abc import ABC
 
 import ts.engine
-from ts.utils.util import list_classes_from_module, load_label_mapping
+from ts.utils.util import check_valid_pt2_backend, list_classes_from_module, load_label_mapping
 
 
 def find_torch():
@@ -56,10 +56,21 @@ class BaseHandler(ABC):
             self.model = self._load_pickled_model(model_dir, model["modelFile"], self.model_pt_path)
             self.model.to(self.device)
             self.model.eval()
+            self._compile()
         elif self.model_pt_path:
             self.model = self._load_torchscript_model(self.model_pt_path)
         self.mapping = load_label_mapping(os.path.join(model_dir, "index_to_name.json"))
         self.initialized = True
+
+    def _compile(self):
+        """As `pt2` of model-config.yaml says; a model that the server computes is compiled without it."""
+        options = self.model_yaml_config.get("pt2")
+        options = {"backend": options} if isinstance(options, str) else dict(options or {})
+        options = options if "compile" not in options else dict(options["compile"])
+        if not options or "export" in options or not options.pop("enable", True):
+            return
+        if "backend" not in options or check_valid_pt2_backend(options["backend"]):
+            self.model = find_torch().compile(self.model, **options)
 
     def _load_torchscript_model(self, model_pt_path):
         return ts.engine.Model(model_pt_path)

@@ -4,8 +4,10 @@ import itertools
 import json
 import logging
 import os
+import re
 
 logger = logging.getLogger(__name__)
+CLEANUP_REGEX = re.compile("<.*?>|&([a-z0-9]+|#[0-9]{1,6}|#x[0-9a-f]{1,6});")
 
 
 class PredictionException(Exception):
@@ -21,6 +23,15 @@ class PredictionException(Exception):
 def list_classes_from_module(module, parent_class=None):
     classes = [c for _, c in inspect.getmembers(module, inspect.isclass) if c.__module__ == module.__name__]
     return [c for c in classes if parent_class is None or issubclass(c, parent_class)]
+
+
+def check_valid_pt2_backend(backend):
+    """Does torch.compile know it?"""
+    import torch
+    known = backend in torch.compiler.list_backends(exclude_tags=())
+    if not known:
+        logger.warning(f"{backend} is not a supported backend")
+    return known
 
 
 def load_label_mapping(mapping_file_path, is_local=False):

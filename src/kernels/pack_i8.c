@@ -29,6 +29,10 @@ bool kern_i8_layout_of(int64_t n, int64_t k, int64_t panel, int64_t depth, kern_
   return layout_of(1, n, k, 1, panel, depth, l);
 }
 
+int64_t kern_i8_column(const kern_i8_layout *l, int64_t channel) {
+  return channel / l->n * l->group_panels * l->panel + channel % l->n;
+}
+
 /* Where the weights of a column begin; step after step stand panel * depth apart. */
 static int64_t place(const kern_i8_layout *l, int64_t group, int64_t column) {
   const int64_t panel = group * l->group_panels + column / l->panel;

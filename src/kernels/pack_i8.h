@@ -47,6 +47,8 @@ int64_t kern_i8_depthwise_k(const kern_i8_window *w, int64_t depth, int64_t tap)
 /* Of dense weights [groups * n][k], and for each of these columns a scale, and (unless NULL) a bias. `to`: l->size
  * bytes. */
 void kern_pack_i8(const kern_i8_layout *l, const int8_t *w, const float *scales, const int32_t *bias, uint8_t *to);
+/* Where a channel stands among the columns: its sum, its scale and its bias. */
+int64_t kern_i8_column(const kern_i8_layout *l, int64_t channel);
 /* The weight of a group's column and row. */
 int8_t kern_i8_weight(const kern_i8_layout *l, const uint8_t *packed, int64_t group, int64_t column, int64_t k);
 /* 2, 4, or KERN_I8_TILE: what a row's kernels read. */

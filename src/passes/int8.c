@@ -201,8 +201,6 @@ static bool find_weights(passes_edit *e, ir_value v, int64_t axis, int8_stored *
   return *t && base_tensor_numel(*t) > 0;
 }
 
-enum { MOST_BIAS = 1 << 29 }; /* with it, and sums of KERN_I8_MAX_K products, within i32 where k is not far beyond */
-
 /* A product to be made: x, the weights, a bias of i32 among these or of f32 as an operand, the result. */
 typedef struct product {
   int8_activation x;
@@ -217,7 +215,8 @@ static td_status take_bias(passes_edit *e, product *p, const base_tensor *t, con
   if (!bias) return base_no_memory(e->err, "a bias");
   for (int64_t i = 0; i < p->w.n && fits; i++) {
     const double value = passes_int8_number(t, i) - (s->zeros ? passes_int8_number(s->zeros, i) : 0);
-    fits = (float)passes_int8_number(s->scales, i) == (float)p->x.scale * p->w.scales[i] && fabs(value) <= MOST_BIAS;
+    fits =
+        (float)passes_int8_number(s->scales, i) == (float)p->x.scale * p->w.scales[i] && fabs(value) <= INT8_MOST_BIAS;
     bias[i] = fits ? (int32_t)value : 0;
   }
   if (fits) p->w.bias = bias;
@@ -324,7 +323,7 @@ static td_status take_integers(passes_edit *e, const ir_node_def *node, product 
   *fits = t->rank == 1 && t->dims[0] == p->w.n && base_tensor_contiguous(t) && p->w.k <= KERN_I8_MAX_K / 4;
   for (int64_t i = 0; i < p->w.n && *fits; i++) {
     bias[i] = (int32_t)passes_int8_number(t, i);
-    *fits = bias[i] <= MOST_BIAS && bias[i] >= -MOST_BIAS;
+    *fits = bias[i] <= INT8_MOST_BIAS && bias[i] >= -INT8_MOST_BIAS;
   }
   p->w.bias = bias;
   return TD_OK;
@@ -333,8 +332,7 @@ static td_status take_integers(passes_edit *e, const ir_node_def *node, product 
 /* Windows as they are. */
 static bool is_convertible(const ir_node_def *node, const base_tensor *t) {
   const int64_t groups = passes_int(node, "groups");
-  return t->rank >= 3 && t->rank <= 5 && !passes_int(node, "transposed") && !*passes_str(node, "auto_pad") &&
-         groups > 0 && t->dims[0] % groups == 0;
+  return t->rank >= 3 && t->rank <= 5 && !passes_int(node, "transposed") && groups > 0 && t->dims[0] % groups == 0;
 }
 
 /* Weights [channels, channels of a group, kernel...] as the kernel has them. */
@@ -376,9 +374,8 @@ static td_status add_conv(passes_edit *e, ir_node id, const ir_node_def *node, c
   const uint32_t spatial = (uint32_t)t->rank - 2;
   int64_t stride[3], dilation[3], padding[6];
   bool fits;
-  for (uint32_t i = 0; i < 2 * spatial; i++) {
-    padding[i] = passes_int_at(node, "padding", i, 0);
-    if (i >= spatial) continue;
+  if (!passes_find_padding(e, node, t->dims + 2, spatial, padding)) return TD_OK;
+  for (uint32_t i = 0; i < spatial; i++) {
     stride[i] = passes_int_at(node, "stride", i, 1);
     dilation[i] = passes_int_at(node, "dilation", i, 1);
   }
@@ -469,6 +466,7 @@ static const passes_rule rules[] = {{OP_aten_mul, visit_mul},
                                     {OP_aten_convolution, visit_convolution},
                                     {OP_td_qlinear_conv, visit_qlinear_conv},
                                     {OP_td_qlinear_matmul, visit_qlinear_matmul},
+                                    {OP_aten__native_batch_norm_legit_no_training, passes_int8_visit_norm},
                                     {OP_td_max_pool, passes_int8_visit_mover},
                                     {OP_td_quantize_linear, passes_int8_visit_quantize}};
 

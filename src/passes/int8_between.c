@@ -3,12 +3,14 @@
  *     quantize(conv_i8(...)) or of linear_i8        -> the same with a result of 8 bits
  *     quantize(relu(conv_i8(...))), clamp the same  -> the same with limits
  *     quantize(dequantize(conv_i8(...)) + dequantize(r))   -> the same with a residual of 8 bits
+ *     batch_norm(conv_i8(...))                      -> the same with its factors in the scales, its shifts in the bias
  *     max_pool(dequantize(q)), views the same       -> dequantize(max_pool(q))
  *     embedding(dequantize(W), i), gathers the same -> dequantize(embedding(W, i))
  *     cat(dequantize(a), dequantize(b)) of one scale -> dequantize(cat(a, b))
  *     quantize(dequantize(q)) of one scale          -> q
  *
- * Rules of the pass int8. What is kept: types; numbers, but for the rounding that kern_i8_direct (pack_i8.h) tells. */
+ * Rules of the pass int8. What is kept: types; numbers, but for the rounding that kern_i8_direct (pack_i8.h) tells, and
+ * that of a norm's shifts to the unit of the sums. */
 #include "kernels/pack_i8.h"
 #include "passes/int8_priv.h"
 
@@ -137,6 +139,65 @@ td_status passes_int8_visit_quantize(passes_edit *e, ir_node id, const ir_node_d
   TRY(quantize_product(e, id, &y, from, limits, limit_count, &done));
   if (!done) TRY(quantize_sum(e, id, &y, from, limits, limit_count, &done));
   return done ? TD_OK : passes_int8_between(e, id, &y, from, limits, limit_count);
+}
+
+/* ---- batch norms ---- */
+
+/* The layout of the weights that a convolution has. False: channels of its image are not known. */
+static bool find_layout(const passes_edit *e, const ir_node_def *conv, kern_i8_layout *l) {
+  const ir_type *x = ir_type_of(e->graph, conv->in[0]);
+  const base_dim channels = x->dims[passes_int(conv, "channels_first") ? 1 : x->rank - 1];
+  const int64_t groups = passes_int(conv, "groups");
+  bool depthwise;
+  if (!base_dim_known(channels)) return false;
+  kern_i8_window window = {groups, channels / groups, passes_int(conv, "channels") / groups, {1, 1, 1}};
+  for (int32_t i = 0; i < x->rank - 2; i++)
+    window.kernel[5 - x->rank + i] = passes_int_at(conv, "kernel", (uint32_t)i, 1);
+  return kern_i8_window_layout(&window, passes_int(conv, "panel8"), passes_int(conv, "depth"), l, &depthwise);
+}
+
+/* x_scale w (sum + bias) a + d = x_scale w a (sum + bias + d / (x_scale w a)), w the scale of a channel's weights: the
+ * last term is rounded to an integer. False: a channel has none that is in range, and its bias is as it was. */
+static bool add_shifts(const kern_i8_layout *l, double x_scale, const base_f32 *scales, const float *shift,
+                       base_i32 *bias) {
+  const int64_t channels = l->groups * l->n;
+  for (int pass = 0; pass < 2; pass++)
+    for (int64_t c = 0; c < channels; c++) {
+      const int64_t at = kern_i8_column(l, c);
+      const double sum = bias[at] + nearbyint(shift[c] / (x_scale * scales[at]));
+      if (!(fabs(sum) <= INT8_MOST_BIAS)) return false; /* in the first pass, which changes nothing */
+      if (pass) bias[at] = (int32_t)sum;
+    }
+  return true;
+}
+
+td_status passes_int8_visit_norm(passes_edit *e, ir_node id, const ir_node_def *node) {
+  const ir_node_def norm = *node;
+  base_tensor vectors[2];
+  kern_i8_layout l;
+  product p;
+  bool fits;
+  if (!find_product(e, norm.in[0], &p) || !p.image || !is_plain(&p) || p.node.in_count > KERN_IN_BIAS ||
+      ir_type_of(e->graph, p.node.out[0])->dtype != TD_F32 || !find_layout(e, &p.node, &l) ||
+      l.k > KERN_I8_MAX_K / 4)
+    return TD_OK;
+  const base_tensor *packed = passes_constant(e, &p.node, 1);
+  const int64_t channels = l.groups * l.n;
+  if (!packed || base_tensor_numel(packed) != l.size) return TD_OK;
+  TRY(passes_norm_vectors(e, &norm, channels, vectors, &fits));
+  if (!fits) return TD_OK;
+  uint8_t *to = base_arena_alloc_uncleared(e->graph->constants, (size_t)l.size, 64);
+  if (!to) return base_no_memory(e->err, "packed weights");
+  memcpy(to, packed->data, (size_t)l.size);
+  base_f32 *scales = (base_f32 *)(void *)to + l.columns;
+  base_i32 *bias = (base_i32 *)(void *)to + 2 * l.columns;
+  for (int64_t c = 0; c < channels; c++) scales[kern_i8_column(&l, c)] *= ((const base_f32 *)vectors[0].data)[c];
+  const bool whole = add_shifts(&l, passes_float(&p.node, "x_scale"), scales, vectors[1].data, bias);
+  const base_tensor t = base_tensor_of(to, TD_U8, 1, &l.size);
+  ir_value in[3] = {p.node.in[0]};
+  TRY(ir_add_constant(e->graph, &t, NULL, &in[1], e->err));
+  if (!whole) TRY(ir_add_constant(e->graph, &vectors[1], NULL, &in[2], e->err));
+  return rebuild(e, id, &p, in, whole ? 2 : 3, NULL, 0);
 }
 
 /* ---- what moves elements, or takes the largest of some ---- */

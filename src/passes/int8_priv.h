@@ -18,6 +18,10 @@ typedef struct int8_activation {
   int64_t zero;
 } int8_activation;
 
+enum {
+  INT8_MOST_BIAS = 1 << 29
+}; /* with it, and sums of KERN_I8_MAX_K products, within i32 where k is not far beyond */
+
 bool passes_int8_is_bytes(td_dtype dtype);
 /* Element `i` of one or of n numbers. */
 double passes_int8_number(const base_tensor *t, int64_t i);
@@ -41,6 +45,7 @@ td_status passes_int8_permute_channels(passes_edit *e, ir_node at, ir_value v, b
 
 /* int8_between.c: rules of what stands between products. */
 td_status passes_int8_visit_quantize(passes_edit *e, ir_node id, const ir_node_def *node);
+td_status passes_int8_visit_norm(passes_edit *e, ir_node id, const ir_node_def *node);
 td_status passes_int8_visit_mover(passes_edit *e, ir_node id, const ir_node_def *node);
 td_status passes_int8_visit_cat(passes_edit *e, ir_node id, const ir_node_def *node);
 /* int8_tables.c: a quantisation to y that no product takes; `limited` is what it limits, as `limits` say. */

@@ -84,6 +84,10 @@ void passes_order_first(int32_t rank, int64_t *order);
 ir_value passes_source_last(passes_edit *e, ir_value v);
 td_status passes_to_last(passes_edit *e, ir_node at, ir_value v, ir_value *out);
 td_status passes_take_last(passes_edit *e, ir_node node, ir_value made);
+/* What a convolution that is not transposed pads each of its axes with, all begins, then all ends: `padding`, or what
+ * `auto_pad` makes of the sizes. False: these are open. */
+bool passes_find_padding(const passes_edit *e, const ir_node_def *node, const int64_t *kernel, uint32_t spatial,
+                         int64_t *padding);
 td_status passes_convolution_last(passes_edit *e, ir_node id, const ir_node_def *node);
 td_status passes_image_last(passes_edit *e, ir_node id, const ir_node_def *node); /* pools, group norm */
 /* `with` takes the place of output 0 of `node`, which goes, with whatever was there for it alone. Counts one change. */

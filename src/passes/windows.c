@@ -33,6 +33,25 @@ static bool place_transposed(const ir_node_def *node, base_dim in, uint32_t i, w
   return true;
 }
 
+bool passes_find_padding(const passes_edit *e, const ir_node_def *node, const int64_t *kernel, uint32_t spatial,
+                         int64_t *padding) {
+  const ir_type *x = ir_type_of(e->graph, node->in[0]);
+  const char *same = passes_str(node, "auto_pad");
+  for (uint32_t i = 0; i < spatial; i++) {
+    const int64_t stride = passes_int_at(node, "stride", i, 1), dilation = passes_int_at(node, "dilation", i, 1);
+    const int64_t in = x->dims[2 + i];
+    padding[i] = passes_int_at(node, "padding", i, 0);
+    padding[spatial + i] = passes_int_at(node, "padding", spatial + i, 0);
+    if (!*same) continue;
+    if (!base_dim_known(in) || in < 1) return false;
+    const int64_t reach = (in - 1) / stride * stride + (kernel[i] - 1) * dilation + 1;
+    const int64_t pad = base_max_i64(reach - in, 0), less = pad / 2;
+    padding[i] = strcmp(same, "same_upper") == 0 ? less : pad - less;
+    padding[spatial + i] = pad - padding[i];
+  }
+  return true;
+}
+
 /* `auto_pad` and `output_size` resolved; false: the sizes that these take are open. */
 static bool find_window(const passes_edit *e, const ir_node_def *node, const ir_type *w, window *win) {
   const ir_type *x = ir_type_of(e->graph, node->in[0]);
@@ -45,19 +64,13 @@ static bool find_window(const passes_edit *e, const ir_node_def *node, const ir_
     win->kernel[i] = w->dims[2 + i];
     win->stride[i] = passes_int_at(node, "stride", i, 1);
     win->dilation[i] = passes_int_at(node, "dilation", i, 1);
+    win->more[i] = passes_int_at(node, "output_padding", i, 0);
+    if (!transposed) continue;
     win->padding[i] = passes_int_at(node, "padding", i, 0);
     win->padding[win->spatial + i] = passes_int_at(node, "padding", win->spatial + i, 0);
-    win->more[i] = passes_int_at(node, "output_padding", i, 0);
-    if (transposed && (*same || sized) && !place_transposed(node, x->dims[2 + i], i, win)) return false;
-    if (!*same || transposed) continue;
-    int64_t in = x->dims[2 + i];
-    if (!base_dim_known(in) || in < 1) return false;
-    int64_t reach = ((in - 1) / win->stride[i]) * win->stride[i] + (win->kernel[i] - 1) * win->dilation[i] + 1;
-    int64_t pad = base_max_i64(reach - in, 0), less = pad / 2;
-    win->padding[i] = strcmp(same, "same_upper") == 0 ? less : pad - less;
-    win->padding[win->spatial + i] = pad - win->padding[i];
+    if ((*same || sized) && !place_transposed(node, x->dims[2 + i], i, win)) return false;
   }
-  return true;
+  return transposed || passes_find_padding(e, node, win->kernel, win->spatial, win->padding);
 }
 
 static ir_op_id operator_for(const ir_node_def *node, const ir_type *w) {

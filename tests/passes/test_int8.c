@@ -167,6 +167,60 @@ static void what_stands_between_products_stays_in_bytes(void **state) {
   base_arena_free(arena);
 }
 
+/* Padding that follows from sizes, and batch norms that networks were exported with: numbers whose shifts are whole
+ * units of the sums (2^-12 and so on), and one that is beyond i32 there. */
+static void a_batch_norm_is_scales_and_biases(void **state) {
+  (void)state;
+  static const char form[] =
+      "input %%0 \"x\": f32[2, 3, 7, 9]\n"
+      "const %%1: f32[] = {0.0625}\n"
+      "const %%2: u8[] = {128}\n"
+      "const %%3: i8[2, 3, 1, 2] = {1, -2, 3, -4, 5, 6, -7, 8, -9, 10, -128, 127}\n"
+      "const %%4: i8[2, 1, 3, 3] = {9, 8, -7, 6, -5, 4, 3, -2, 1, 1, 2, 3, 4, 5, 6, 7, 8, -9}\n"
+      "const %%5: f32[2] = {0.00390625, 0.0078125}\n"
+      "const %%6: i8[2] = {0, 0}\n"
+      "const %%7: f32[2] = {2, -4}\n"
+      "const %%8: f32[2] = {%s, -3.25}\n"
+      "const %%9: f32[2] = {0.5, 0.75}\n"
+      "const %%10: f32[2] = {4, 1}\n"
+      "%%11 = td::quantize_linear(%%0, %%1, %%2) {dtype = u8}\n"
+      "%%12 = td::dequantize_linear(%%11, %%1, %%2) {dtype = f32}\n"
+      "%%13 = td::dequantize_linear(%%3, %%5, %%6) {axis = 0, dtype = f32}\n"
+      "%%14 = aten::convolution(%%12, %%13, -) {stride = [2, 2], auto_pad = \"same_upper\"}\n"
+      "%%15 = aten::_native_batch_norm_legit_no_training(%%14, %%7, %%8, %%9, %%10) {eps = 0}\n"
+      "%%16 = aten::relu(%%15)\n"
+      "%%17 = td::quantize_linear(%%16, %%1, %%2) {dtype = u8}\n"
+      "%%18 = td::dequantize_linear(%%17, %%1, %%2) {dtype = f32}\n"
+      "%%19 = td::dequantize_linear(%%4, %%5, %%6) {axis = 0, dtype = f32}\n"
+      "%%20 = aten::convolution(%%18, %%19, -) {groups = 2, auto_pad = \"same_lower\"}\n"
+      "%%21 = aten::_native_batch_norm_legit_no_training(%%20, %%7, -, %%9, %%10) {eps = 0}\n"
+      "output \"y\" %%21\n";
+  static const char *const shifts[] = {"1.5", "1e30"};
+  for (size_t i = 0; i < sizeof shifts / sizeof *shifts; i++) {
+    char text[sizeof form + 8];
+    snprintf(text, sizeof text, form, shifts[i]);
+    expect_same_numbers_on_levels(text);
+    const passes_setting setting = {.isa = level_of("avx2")};
+    base_arena *arena = base_arena_new(&base_libc_allocator);
+    ir_graph *graph = parse_graph(arena, text, &base_libc_allocator);
+    td_error err;
+    uint32_t changes = 0, convolutions = 0, biased = 0, norms = 0;
+    assert_int_equal(find_pass("int8")->run(graph, &setting, &changes, &err), TD_OK);
+    for (uint32_t n = 1; n < graph->nodes.count; n++) {
+      const ir_node_def *node = &graph->nodes.at[n];
+      const bool found = node->op && node->op->id == OP_td_conv_i8;
+      convolutions += found;
+      biased += found && node->in_count > 2;
+      norms += node->op && node->op->id == OP_aten__native_batch_norm_legit_no_training;
+    }
+    assert_int_equal(convolutions, 2);
+    assert_int_equal(biased, i);
+    assert_int_equal(norms, 0);
+    ir_graph_free(graph);
+    base_arena_free(arena);
+  }
+}
+
 /* QLinearConv by its own reference: the arithmetic is the same, so all bits are. */
 static void qlinear_nodes_become_products_of_bytes(void **state) {
   (void)state;
@@ -232,6 +286,7 @@ int main(void) {
                                      cmocka_unit_test(numbers_stay),
                                      cmocka_unit_test(static_products_keep_their_numbers),
                                      cmocka_unit_test(what_stands_between_products_stays_in_bytes),
+                                     cmocka_unit_test(a_batch_norm_is_scales_and_biases),
                                      cmocka_unit_test(qlinear_nodes_become_products_of_bytes),
                                      cmocka_unit_test(sums_that_i32_may_not_hold_stay),
                                      cmocka_unit_test(a_quantisation_becomes_the_scale_of_the_product)};

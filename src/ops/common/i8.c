@@ -115,7 +115,7 @@ td_status ops_i8_finish(const base_call *call, const kern_i8_layout *l, const ke
   float *by = base_call_scratch(call, (size_t)n, sizeof *by);
   if (!by) return base_no_memory(call->err, "scratch");
   for (int64_t i = 0; i < n; i++) {
-    const int64_t lane = i / l->n * l->group_panels * l->panel + i % l->n;
+    const int64_t lane = kern_i8_column(l, i);
     by[i] = s->x_scale * scales[lane] / (direct ? d.over : 1);
     for (int64_t at = i; at < count; at += n) sums[at] += bias[lane];
   }

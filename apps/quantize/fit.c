@@ -277,7 +277,8 @@ static float shift_of(const fit_layer *f, int64_t n, float scale) {
   return (float)(sum / (double)f->columns);
 }
 
-static td_status choose(const quant_model *m, fit_layer *f, base_arena *arena, td_error *err) {
+static td_status choose(const quant_model *m, const quant_ranges *ranges, fit_layer *f, base_arena *arena,
+                        td_error *err) {
   const int64_t n = f->groups * f->rows, block = f->k < FIT_BLOCK ? f->k : FIT_BLOCK;
   const bool centred = has_bias(m, f);
   const fit_room room = {base_new(arena, double, (size_t)(f->rows * block)),
@@ -290,7 +291,9 @@ static td_status choose(const quant_model *m, fit_layer *f, base_arena *arena, t
   if (!room.w || !room.moments || !room.owed || !room.rounded || !room.order || !scales || !f->node->rounded ||
       (centred && !f->node->shift))
     return base_no_memory(err, "weights");
-  for (int64_t i = 0; i < n; i++) scales[i] = quant_round_nearest(&f->w, f->axis, i, f->node->rounded + i * f->k);
+  for (int64_t i = 0; i < n; i++)
+    scales[i] =
+        quant_round_nearest(&f->w, f->axis, i, quant_least_scale(m, ranges, f->node, i), f->node->rounded + i * f->k);
   for (int64_t g = 0; g < f->groups; g++) {
     const float *moments = f->moments + g * moments_of(f);
     for (int64_t first = 0; first < f->k; first += FIT_BLOCK) {
@@ -317,7 +320,7 @@ static td_status fit_all(quant_model *m, base_arena *arena, const quant_ranges *
   for (uint32_t i = 0; i < all.at.count && status == TD_OK; i++) {
     base_arena *room = base_arena_new(engine->allocator);
     quant_progress("rounding", i + 1, all.at.count);
-    status = room ? choose(m, &all.at.at[i], room, err) : base_no_memory(err, "weights");
+    status = room ? choose(m, ranges, &all.at.at[i], room, err) : base_no_memory(err, "weights");
     base_arena_free(room);
   }
   quant_progress("", 0, 0);

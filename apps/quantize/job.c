@@ -8,6 +8,7 @@
 
 #include "fmt/image.h"
 #include "job.h"
+#include "norms.h"
 
 static const char help[] =
     "usage: treadle quantize MODEL --data FILE|FOLDER -o OUT.onnx [OPTION]...\n"
@@ -163,6 +164,12 @@ static td_status list_samples(job *j, td_error *err) {
   return j->test_path ? quant_list_data(j->arena, j->test_path, &j->judged, err) : TD_OK;
 }
 
+static td_status fold_norms(job *j, td_error *err) {
+  bool found;
+  TRY(quant_fold_norms(&j->m, &j->folded_file, &found, err));
+  return found ? quant_read(j->arena, j->folded_file.at, j->folded_file.length, &j->m, err) : TD_OK;
+}
+
 /* Finds what may be of 8 or 4 bits, and opens the model of f32. */
 static td_status find_products(job *j, td_error *err) {
   base_text plain = {.allocator = j->engine.allocator};
@@ -170,6 +177,7 @@ static td_status find_products(job *j, td_error *err) {
   TRY(list_samples(j, err));
   quant_write_tapped(&j->m, NULL, 0, &plain);
   TRY(quant_open(&j->f32, plain, &j->engine, err));
+  if (j->recipe.mode == QUANT_STATIC) TRY(fold_norms(j, err));
   if (j->smooth_text) TRY(quant_smooth(j, err));
   return quant_prepare(j, err);
 }
@@ -238,6 +246,7 @@ td_status quant_run(int count, char **words, const td_allocator *allocator, FILE
            .to = to,
            .arena = base_arena_new(allocator),
            .exported = {.allocator = allocator},
+           .folded_file = {.allocator = allocator},
            .smoothed_file = {.allocator = allocator}};
   if (!j.arena) return base_no_memory(err, "words");
   const td_status status = quantize(&j, count, words, err);
@@ -245,6 +254,7 @@ td_status quant_run(int count, char **words, const td_allocator *allocator, FILE
   quant_close(&j.f32);
   sys_unmap(&j.map);
   base_text_free(&j.exported);
+  base_text_free(&j.folded_file);
   base_text_free(&j.smoothed_file);
   base_arena_free(j.arena);
   return status;

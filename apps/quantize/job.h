@@ -28,7 +28,7 @@ typedef struct job {
   bool json;
   bool fitted; /* weights and biases, to samples */
   sys_mapping map;
-  base_text exported, smoothed_file; /* `m` may be of either */
+  base_text exported, folded_file, smoothed_file; /* `m` may be of any */
   base_arena *arena;
   quant_model m;
   quant_smoothing smoothing;

@@ -209,6 +209,14 @@ bool quant_is_constant(const quant_model *m, const char *name) {
   return !*name || base_map_get(&m->weights, base_str_of(name)) != NULL;
 }
 
+uint32_t quant_readers(const quant_model *m, const char *name) {
+  uint32_t readers = 0;
+  for (uint32_t i = 0; i < m->outputs.count; i++) readers += strcmp(m->outputs.at[i], name) == 0;
+  for (uint32_t i = 0; i < m->nodes.count; i++)
+    for (uint32_t k = 0; k < m->nodes.at[i].in.count; k++) readers += strcmp(m->nodes.at[i].in.at[k], name) == 0;
+  return readers;
+}
+
 const quant_node *quant_producer(const quant_model *m, const char *name) {
   const uint32_t *at = base_map_get(&m->producers, base_str_of(name));
   return at ? &m->nodes.at[*at] : NULL;

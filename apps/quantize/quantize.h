@@ -59,6 +59,8 @@ bool quant_is_of(const quant_node *n, const char *const *list);
 bool quant_is_op(const quant_node *n, const char *op);
 bool quant_is_constant(const quant_model *m, const char *name); /* or none */
 const quant_node *quant_producer(const quant_model *m, const char *name);
+/* How often nodes and outputs of the model read it. */
+uint32_t quant_readers(const quant_model *m, const char *name);
 /* The matrix or window of a product, also behind a transposition; `axis`: of what comes out. False: none of f32. */
 bool quant_product_weight(const quant_model *m, const quant_node *n, base_tensor *w, int32_t *axis);
 /* The weight of input `i` in result `n`. */
@@ -115,8 +117,11 @@ typedef struct quant_recipe {
 } quant_recipe;
 /* Finds the products, and (static) which tensors between them have to be measured. */
 td_status quant_find(quant_model *m, quant_mode mode, quant_ranges *ranges, td_error *err);
-/* The weights of result `n` in i8, and their scale. */
-float quant_round_nearest(const base_tensor *w, int32_t axis, int64_t n, int8_t *rounded);
+/* The weights of result `n` in i8, and their scale, which is at least `least`. */
+float quant_round_nearest(const base_tensor *w, int32_t axis, int64_t n, float least, int8_t *rounded);
+/* The least scale for the weights of a product's result `n` with which its bias is in range in units of both scales: of
+ * channels that a norm has all but silenced the bias is what is left. 0: any will do. */
+float quant_least_scale(const quant_model *m, const quant_ranges *ranges, const quant_node *node, int64_t n);
 /* Appends the file. */
 td_status quant_write(const quant_model *m, const quant_recipe *recipe, base_text *out, td_error *err);
 /* Appends the file as it is, with these tensors as outputs behind its own. */

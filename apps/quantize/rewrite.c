@@ -2,7 +2,8 @@
  *
  * Static: a tensor that a product reads, or that passes from one operator of `between` to another, is followed by
  * QuantizeLinear and DequantizeLinear; a weight, and a bias in units of both scales, by DequantizeLinear. What only an
- * activation reads, or a sum with a constant, is quantised behind these: there it is the product's own rounding. */
+ * activation reads, or a sum with a constant, is quantised behind these: there it is the product's own rounding; and so
+ * is one operand of a sum that alone reads what a product gives. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +73,8 @@ static td_status find_near(quant_writer *w, td_error *err) {
   const quant_model *m = w->m;
   bool changed = true;
   w->near = base_new(m->arena, bool, (size_t)m->nodes.count + 1);
-  if (!w->near) return base_no_memory(err, "a model");
+  w->biased = base_new(m->arena, bool, (size_t)m->nodes.count + 1);
+  if (!w->near || !w->biased) return base_no_memory(err, "a model");
   for (uint32_t i = 0; i < m->nodes.count; i++) w->near[i] = narrows(w, &m->nodes.at[i]);
   while (changed) {
     changed = false;
@@ -102,6 +104,19 @@ static bool adds_constant(quant_writer *w, const quant_node *n) {
   return quant_is_op(n, "Add") && (quant_is_constant(w->m, quant_in(n, 0)) || quant_is_constant(w->m, quant_in(n, 1)));
 }
 
+/* Is `name` a product's result that nobody but one sum reads? */
+static bool is_summed(quant_writer *w, const char *name) {
+  const quant_node *producer = quant_producer(w->m, name);
+  return producer && narrows(w, producer) && quant_readers(w->m, name) == 1;
+}
+
+/* Is it the operand of a sum that is added as it is? Of two that could be, the first one. */
+static bool stays_in_sum(quant_writer *w, const quant_node *sum, const char *name) {
+  const char *first = quant_in(sum, 0), *second = quant_in(sum, 1);
+  if (!quant_is_op(sum, "Add") || adds_constant(w, sum) || !is_summed(w, name)) return false;
+  return strcmp(first, name) == 0 || (strcmp(second, name) == 0 && !is_summed(w, first));
+}
+
 static bool is_quantised(quant_writer *w, const char *name, const quant_node *producer) {
   uint32_t readers = 0, limited = 0, products = 0, others = 0;
   if (!quant_range_of(w->recipe->ranges, name)) return false;
@@ -113,7 +128,7 @@ static bool is_quantised(quant_writer *w, const char *name, const quant_node *pr
       if (!reads_bytes(w, n, name)) continue;
       readers++;
       products += n->is_product;
-      limited += quant_is_of(n, limits) || adds_constant(w, n);
+      limited += quant_is_of(n, limits) || adds_constant(w, n) || stays_in_sum(w, n, name);
     }
   }
   if (products) return true;
@@ -145,18 +160,28 @@ typedef struct narrow {
   float *scales;
 } narrow;
 
-float quant_round_nearest(const base_tensor *w, int32_t axis, int64_t n, int8_t *rounded) {
+enum { MOST_BIAS = 1 << 29 }; /* in units of both scales; sums of products have the rest of i32 */
+
+float quant_least_scale(const quant_model *m, const quant_ranges *ranges, const quant_node *node, int64_t n) {
+  const quant_range *x = ranges ? quant_range_of(ranges, quant_in(node, 0)) : NULL;
+  base_tensor t;
+  if (!x || quant_is_op(node, "MatMul") || !quant_weight(m, quant_in(node, 2), &t) || t.rank != 1 || n >= t.dims[0])
+    return 0;
+  return fabsf(((const base_f32 *)t.data)[n]) / (x->scale * (MOST_BIAS / 2)); /* half: a shift may come to it */
+}
+
+float quant_round_nearest(const base_tensor *w, int32_t axis, int64_t n, float least, int8_t *rounded) {
   const int64_t k = base_tensor_numel(w) / w->dims[axis];
   float most = 0;
   for (int64_t i = 0; i < k; i++) most = fmaxf(most, fabsf((float)quant_weight_at(w, axis, n, i)));
-  const float scale = most >= 1e-30f && isfinite(most) ? most / 127 : 1;
+  const float own = most >= 1e-30f && isfinite(most) ? most / 127 : 1,
+              scale = isfinite(least) ? fmaxf(own, least) : own;
   for (int64_t i = 0; i < k; i++)
     rounded[i] = (int8_t)fminf(fmaxf(nearbyintf((float)quant_weight_at(w, axis, n, i) / scale), -127), 127);
   return scale;
 }
 
-/* `rounded`: of quant_node. */
-static bool narrow_weights(quant_writer *w, const base_tensor *t, int32_t axis, const int8_t *rounded, narrow *q) {
+static bool narrow_weights(quant_writer *w, const quant_node *node, const base_tensor *t, int32_t axis, narrow *q) {
   const int64_t count = base_tensor_numel(t);
   q->n = t->dims[axis];
   q->k = count / q->n;
@@ -166,8 +191,8 @@ static bool narrow_weights(quant_writer *w, const base_tensor *t, int32_t axis, 
   if (!q->values || !q->scales || !nearest) return false;
   const int64_t step = axis == 0 ? 1 : q->n, first = axis == 0 ? q->k : 1;
   for (int64_t n = 0; n < q->n; n++) {
-    q->scales[n] = quant_round_nearest(t, axis, n, nearest);
-    const int8_t *from = rounded ? rounded + n * q->k : nearest;
+    q->scales[n] = quant_round_nearest(t, axis, n, quant_least_scale(w->m, w->recipe->ranges, node, n), nearest);
+    const int8_t *from = node->rounded ? node->rounded + n * q->k : nearest;
     for (int64_t k = 0; k < q->k; k++) q->values[n * first + k * step] = from[k];
   }
   return true;
@@ -177,7 +202,7 @@ static bool narrow_weights(quant_writer *w, const base_tensor *t, int32_t axis, 
 static const char *put_weights(quant_writer *w, const quant_node *n, const base_tensor *t, int32_t axis, narrow *q) {
   const char *label = n->out.at[0], *values = quant_name(w, label, "weight_quantized"),
              *scales = quant_name(w, label, "weight_scale"), *back = quant_name(w, label, "weight_dequantized");
-  if (!narrow_weights(w, t, axis, n->rounded, q)) return NULL;
+  if (!narrow_weights(w, n, t, axis, q)) return NULL;
   quant_put_constant(w, values, TD_I8, t->rank, t->dims, q->values);
   quant_put_constant(w, scales, TD_F32, 1, &q->n, q->scales);
   quant_put_node(w, "DequantizeLinear", "", QUANT_LIST(values, scales), QUANT_LIST(back), &(quant_number){"axis", axis},
@@ -198,7 +223,7 @@ static const char *put_bias(quant_writer *w, const quant_node *n, const narrow *
     scales[i] = x_scale * q->scales[i];
     const double given = *name ? (double)((const base_f32 *)t.data)[i] : 0, shift = n->shift ? (double)n->shift[i] : 0;
     const double value = nearbyint((given + shift) / (double)scales[i]);
-    if (!(fabs(value) <= 1 << 29)) return NULL;
+    if (!(fabs(value) <= MOST_BIAS)) return NULL;
     values[i] = (int32_t)value;
   }
   const char *quantised = quant_name(w, label, "bias_quantized"), *scale = quant_name(w, label, "bias_scale"),
@@ -225,7 +250,7 @@ static bool put_dynamic(quant_writer *w, const quant_node *n, const base_tensor 
              *product = *quant_in(n, 2) ? quant_name(w, label, "product") : label;
   base_tensor transposed = *t;
   narrow small;
-  if ((axis == 0 && !quant_transpose(w->m, t, &transposed)) || !narrow_weights(w, &transposed, 1, NULL, &small))
+  if ((axis == 0 && !quant_transpose(w->m, t, &transposed)) || !narrow_weights(w, n, &transposed, 1, &small))
     return false;
   quant_put_constant(w, values, TD_I8, 2, transposed.dims, small.values);
   quant_put_constant(w, scales, TD_F32, 1, &small.n, small.scales);
@@ -289,6 +314,7 @@ static bool put_product(quant_writer *w, const quant_node *n, const char **in) {
   if (w->recipe->mode == QUANT_STATIC && n->in.count <= 3) {
     const char *bias = put_bias(w, n, &q);
     if (bias) in[2] = bias;
+    w->biased[n - w->m->nodes.at] = bias != NULL;
   }
   return true;
 }
@@ -303,7 +329,7 @@ static td_status put_one(quant_writer *w, const quant_node *n) {
   const bool taken = narrows(w, n);
   if (is_gone(w, n)) return TD_OK;
   if (taken && !put_product(w, n, in)) return base_no_memory(w->err, "a model");
-  if (!taken || (w->recipe->mode != QUANT_DYNAMIC && w->recipe->mode != QUANT_INT4)) quant_put_again(w, n, in);
+  if (!taken || (w->recipe->mode != QUANT_DYNAMIC && w->recipe->mode != QUANT_INT4)) quant_put_again(w, n, in, NULL);
   for (uint32_t i = 0; i < n->out.count; i++) put_quantised(w, n->out.at[i], n);
   return TD_OK;
 }
@@ -315,7 +341,9 @@ static bool is_read(quant_writer *w, const char *name) {
   for (uint32_t i = 0; i < w->m->nodes.count; i++) {
     const quant_node *n = &w->m->nodes.at[i];
     for (uint32_t k = 0; k < n->in.count; k++)
-      if (strcmp(n->in.at[k], name) == 0 && !(k == 1 && narrows(w, n)) && !is_gone(w, n)) return true;
+      if (strcmp(n->in.at[k], name) == 0 && !(k == 1 && narrows(w, n)) && !(k == 2 && w->biased && w->biased[i]) &&
+          !is_gone(w, n))
+        return true;
   }
   return false;
 }

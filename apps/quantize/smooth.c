@@ -220,7 +220,7 @@ static td_status put_smoothed_node(quant_writer *w, const quant_smoothing *s, co
   if (quant_is_op(n, "Transpose") && quant_is_constant(w->m, quant_in(n, 0)) && !is_needed(w->m, n->out.at[0]))
     return TD_OK;
   replace_operands(w, s, n, in);
-  quant_put_again(w, n, in);
+  quant_put_again(w, n, in, NULL);
   put_muls(w, s, n);
   return TD_OK;
 }

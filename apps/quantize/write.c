@@ -39,7 +39,7 @@ void quant_put_constant(quant_writer *w, const char *name, td_dtype dtype, int32
   base_text_free(&t);
 }
 
-void quant_put_again(quant_writer *w, const quant_node *n, const char *const *in) {
+void quant_put_again(quant_writer *w, const quant_node *n, const char *const *in, const char *out) {
   base_text node = {.allocator = w->graph.allocator};
   uint32_t index = 0;
   td_error ignored;
@@ -49,6 +49,7 @@ void quant_put_again(quant_writer *w, const quant_node *n, const char *const *in
     if (fmt_wire_next(&wire, &f, &ignored) != TD_OK) break;
     const char *other = f.number == NODE_INPUT && index < n->in.count ? in[index++] : NULL;
     if (other) fmt_put_str(&node, NODE_INPUT, other);
+    else if (out && f.number == NODE_OUTPUT) fmt_put_str(&node, NODE_OUTPUT, out);
     else base_text_add(&node, (const char *)from, (size_t)(wire.at - from));
   }
   if (in[n->in.count]) fmt_put_str(&node, NODE_INPUT, in[n->in.count]);

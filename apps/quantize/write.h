@@ -3,12 +3,21 @@
 #define QUANTIZE_WRITE_H
 #include "quantize.h"
 
-enum { MODEL_GRAPH = 7, MODEL_OPSET = 8, GRAPH_NODE = 1, GRAPH_INITIALIZER = 5, GRAPH_OUTPUT = 12, NODE_INPUT = 1 };
+enum {
+  MODEL_GRAPH = 7,
+  MODEL_OPSET = 8,
+  GRAPH_NODE = 1,
+  GRAPH_INITIALIZER = 5,
+  GRAPH_OUTPUT = 12,
+  NODE_INPUT = 1,
+  NODE_OUTPUT = 2
+};
 
 typedef struct quant_writer {
   const quant_model *m;
   const quant_recipe *recipe; /* NULL: nothing is quantised */
   bool *near;                 /* of each node: static, and a narrow product is among its neighbours' neighbours */
+  bool *biased;               /* of each node written: its bias is i32 */
   base_text graph, added;     /* initializers */
   bool unnamed;               /* memory ran out in quant_name */
   td_error *err;
@@ -23,8 +32,9 @@ typedef struct quant_number {
 /* A node of our own, named after its first result. */
 void quant_put_node(quant_writer *w, const char *op, const char *domain, const char *const *in, const char *const *out,
                     const quant_number *numbers, uint32_t count);
-/* The node with other operands; NULL among them: as it was. The last of `in`, one more than it had, is added. */
-void quant_put_again(quant_writer *w, const quant_node *n, const char *const *in);
+/* The node with other operands; NULL among them: as it was. The last of `in`, one more than it had, is added. `out`:
+ * the name of its only result; NULL: as it was. */
+void quant_put_again(quant_writer *w, const quant_node *n, const char *const *in, const char *out);
 void quant_put_constant(quant_writer *w, const char *name, td_dtype dtype, int32_t rank, const int64_t *dims,
                         const void *data);
 /* Copies the model with the graph written, and a set of operators more. */

@@ -130,7 +130,7 @@ bool kern_i8_is_direct(const base_attrs *a, uint32_t operands, kern_i8_direct *d
   const kern_i8_scales s = kern_i8_scales_of(a);
   const kern_act act = kern_act_find(base_attr_str(a, at + KERN_EPILOGUE_ACT));
   const bool limits = act == KERN_ACT_relu || act == KERN_ACT_clamp, given = operands >> KERN_IN_RESIDUAL & 1;
-  *d = (kern_i8_direct){.residual = given && s.r_scale > 0 && s.t_scale > 0, .least = s.least, .most = s.most};
+  *d = (kern_i8_direct){.residual = given && s.r_scale > 0, .rounds = s.t_scale > 0, .least = s.least, .most = s.most};
   const bool vectors = (operands & (1 << KERN_IN_BIAS | 1 << KERN_IN_SCALE | 1 << KERN_IN_SHIFT)) != 0;
   if (!(s.y_scale > 0) || vectors || given != d->residual || (act != KERN_ACT_none && !limits) ||
       base_attr_has(a, at + KERN_EPILOGUE_CHAIN) || (limits && given && !base_attr_int(a, at + KERN_EPILOGUE_LATE)))
@@ -139,8 +139,8 @@ bool kern_i8_is_direct(const base_attrs *a, uint32_t operands, kern_i8_direct *d
               high = act == KERN_ACT_clamp ? (float)base_attr_float(a, at + KERN_EPILOGUE_ACT_B) : INFINITY;
   if (limits) d->least = fminf(fmaxf(nearbyintf(low / s.y_scale) + s.y_zero, s.least), s.most);
   if (limits) d->most = fmaxf(fminf(nearbyintf(high / s.y_scale) + s.y_zero, s.most), d->least);
-  d->over = given ? s.t_scale : s.y_scale;
-  d->t_by = s.t_scale / s.y_scale;
+  d->over = given && d->rounds ? s.t_scale : s.y_scale;
+  d->t_by = d->rounds ? s.t_scale / s.y_scale : 1;
   d->r_by = s.r_scale / s.y_scale;
   d->least_t = s.least - s.t_zero;
   d->most_t = s.most - s.t_zero;

@@ -60,7 +60,7 @@ typedef struct kern_i8_scales {
   float x_scale, x_zero; /* as it is added to x / x_scale */
   float y_scale, y_zero; /* y_scale 0: the result is f32 */
   float least, most;     /* of the result */
-  float t_scale, t_zero; /* of the sums where a residual of 8 bits is added to them */
+  float t_scale, t_zero; /* of the sums where a residual of 8 bits is added to them; t_scale 0: they are not rounded */
   float r_scale, r_zero; /* of that residual, as it is subtracted from 0 to 255 */
 } kern_i8_scales;
 kern_i8_scales kern_i8_scales_of(const base_attrs *attrs);
@@ -70,12 +70,13 @@ kern_i8_scales kern_i8_scales_of(const base_attrs *attrs);
  *     without a residual:  y = round(sum * (x_scale * column's scale / over)) + y_zero
  *     with one, r:         t = round(sum * (x_scale * column's scale / over)), within least_t and most_t
  *                          y = round(fma(r - r_zero, r_by, t * t_by)) + y_zero
+ *     and t_scale 0:       y = round(fma(r - r_zero, r_by, sum * (x_scale * column's scale / over))) + y_zero
  *
  * and y within least and most. `operands`: bit i, operand i is there. False: results are f32 first (ops/common/i8.c).
  */
 typedef struct kern_i8_direct {
-  bool residual;
-  float over; /* y_scale or t_scale */
+  bool residual, rounds; /* t */
+  float over;            /* y_scale or t_scale */
   float t_by, r_by, least_t, most_t;
   float least, most; /* the activation's limits, too */
 } kern_i8_direct;

@@ -3,6 +3,7 @@
  *     quantize(conv_i8(...)) or of linear_i8        -> the same with a result of 8 bits
  *     quantize(relu(conv_i8(...))), clamp the same  -> the same with limits
  *     quantize(dequantize(conv_i8(...)) + dequantize(r))   -> the same with a residual of 8 bits
+ *     quantize(conv_i8(...) + dequantize(r))        -> the same, sums are not rounded before
  *     batch_norm(conv_i8(...))                      -> the same with its factors in the scales, its shifts in the bias
  *     max_pool(dequantize(q)), views the same       -> dequantize(max_pool(q))
  *     embedding(dequantize(W), i), gathers the same -> dequantize(embedding(W, i))
@@ -85,9 +86,14 @@ static td_status quantize_product(passes_edit *e, ir_node id, const int8_activat
   return rebuild(e, id, &p, p.node.in, p.node.in_count, args, limit_count + 3);
 }
 
-/* Can the product whose result of 8 bits `t` shows take a residual? Alone, nothing in between, and the type is y's. */
-static bool takes_residual(passes_edit *e, const int8_activation *t, td_dtype y, product *p) {
-  if (t->dtype != y || !find_product(e, t->q, p) || ir_type_of(e->graph, p->node.out[0])->dtype != y) return false;
+/* Can the product that `v`, for one user alone, shows take a residual? Nothing in between, and the type is y's; `t`: of
+ * its result of 8 bits, its scale 0 where that is f32. */
+static bool takes_residual(passes_edit *e, ir_value v, td_dtype y, int8_activation *t, product *p) {
+  if (passes_uses(e, v) != 1) return false;
+  const bool bytes = passes_int8_find_activation(e, v, t);
+  if (!bytes) *t = (int8_activation){.q = v, .dtype = TD_F32};
+  if ((bytes && t->dtype != y) || !find_product(e, t->q, p) || ir_type_of(e->graph, p->node.out[0])->dtype != t->dtype)
+    return false;
   return is_plain(p) && (p->node.in_count <= KERN_IN_BIAS || !p->node.in[KERN_IN_BIAS].id) &&
          passes_float(&p->node, "y_scale") == t->scale && passes_int(&p->node, "y_zero") == t->zero;
 }
@@ -100,8 +106,7 @@ static td_status quantize_sum(passes_edit *e, ir_node id, const int8_activation 
   for (uint32_t side = 0; side < 2; side++) {
     int8_activation t, r;
     product p;
-    if (passes_uses(e, sum.in[side]) != 1 || !passes_int8_find_activation(e, sum.in[side], &t) ||
-        !passes_int8_find_activation(e, sum.in[1 - side], &r) || !takes_residual(e, &t, y->dtype, &p) ||
+    if (!passes_int8_find_activation(e, sum.in[1 - side], &r) || !takes_residual(e, sum.in[side], y->dtype, &t, &p) ||
         !ir_type_equal(ir_type_of(e->graph, sum.in[0]), ir_type_of(e->graph, sum.in[1])))
       continue;
     base_arg args[] = {ARG_FLOAT("t_scale", t.scale),
@@ -110,15 +115,16 @@ static td_status quantize_sum(passes_edit *e, ir_node id, const int8_activation 
                        ARG_INT("r_zero", passes_int8_unsigned_zero(&r)),
                        ARG_FLOAT("y_scale", y->scale),
                        ARG_INT("y_zero", y->zero),
+                       ARG_BOOL("y_signed", y->dtype == TD_I8),
                        ARG_BOOL("act_late", limit_count > 0),
                        {0},
                        {0},
                        {0}};
-    for (uint32_t i = 0; i < limit_count; i++) args[7 + i] = limits[i];
+    for (uint32_t i = 0; i < limit_count; i++) args[8 + i] = limits[i];
     ir_value in[KERN_IN_RESIDUAL + 1] = {p.node.in[0], p.node.in[1], IR_NO_VALUE, r.q};
     if (p.image) TRY(passes_int8_permute_channels(e, id, r.q, true, &in[KERN_IN_RESIDUAL]));
     *done = true;
-    return rebuild(e, id, &p, in, KERN_IN_RESIDUAL + 1, args, 7 + limit_count);
+    return rebuild(e, id, &p, in, KERN_IN_RESIDUAL + 1, args, 8 + limit_count);
   }
   return TD_OK;
 }
@@ -178,8 +184,7 @@ td_status passes_int8_visit_norm(passes_edit *e, ir_node id, const ir_node_def *
   product p;
   bool fits;
   if (!find_product(e, norm.in[0], &p) || !p.image || !is_plain(&p) || p.node.in_count > KERN_IN_BIAS ||
-      ir_type_of(e->graph, p.node.out[0])->dtype != TD_F32 || !find_layout(e, &p.node, &l) ||
-      l.k > KERN_I8_MAX_K / 4)
+      ir_type_of(e->graph, p.node.out[0])->dtype != TD_F32 || !find_layout(e, &p.node, &l) || l.k > KERN_I8_MAX_K / 4)
     return TD_OK;
   const base_tensor *packed = passes_constant(e, &p.node, 1);
   const int64_t channels = l.groups * l.n;

@@ -99,9 +99,9 @@ typedef struct sums_row {
   uint8_t *to;
 } sums_row;
 
-/* What is known of rows at compile time: a residual is added; i8_finish.plain; i8_finish.whole; rows have BYTES_ROW
- * columns; the residual is unsigned. */
-enum { ADDS = 1, PLAIN = 2, WHOLE = 4, FULL = 8, UNSIGNED = 16 };
+/* What is known of rows at compile time: a residual is added, to sums as they are; i8_finish.plain; i8_finish.whole;
+ * rows have BYTES_ROW columns; the residual is unsigned. */
+enum { ADDS = 1, PLAIN = 2, WHOLE = 4, FULL = 8, UNSIGNED = 16, UNROUNDED = 32 };
 
 V_INLINE void narrow_row(const i8_finish *f, const sums_row *row, const b_bytes *bytes, const int form) {
   const vf most = v_set(INT16_MAX), least_t = v_set(f->d.least_t), most_t = v_set(f->d.most_t);
@@ -116,8 +116,8 @@ V_INLINE void narrow_row(const i8_finish *f, const sums_row *row, const b_bytes 
     if (form & ADDS) {
       vi r = b_widen(row->residual + p * V_LANES, base_min_i64(V_LANES, n - p * V_LANES));
       if (!(form & UNSIGNED)) r = vi_xor(r, flip);
-      t = v_max(v_min(v_round(t), most_t), least_t);
-      t = v_fma(v_from_int(vi_sub(r, r_zero)), r_by, v_mul(t, t_by));
+      if (!(form & UNROUNDED)) t = v_mul(v_max(v_min(v_round(t), most_t), least_t), t_by);
+      t = v_fma(v_from_int(vi_sub(r, r_zero)), r_by, t);
     }
     q[p] = v_to_int(form & PLAIN ? t : v_min(t, most)); /* too small ones become the least integer */
   }
@@ -138,6 +138,8 @@ V_INLINE void narrow_row(const i8_finish *f, const sums_row *row, const b_bytes 
   }
 NARROW(sums, ADDS)
 NARROW(sums_full, ADDS | PLAIN | FULL | UNSIGNED)
+NARROW(unrounded, ADDS | UNROUNDED)
+NARROW(unrounded_full, ADDS | UNROUNDED | PLAIN | FULL | UNSIGNED)
 NARROW(any, 0)
 NARROW(plain, PLAIN)
 NARROW(plain_full, PLAIN | FULL)
@@ -152,7 +154,9 @@ static void narrow_rows(const i8_finish *f, const float *sums, int64_t row, int6
                           .n = n,
                           .to = (uint8_t *)base_out(f->p->call, 0)->data + row * f->p->out_pitch + to};
   const bool full = f->plain && n == BYTES_ROW;
-  if (first.residual) (full && !f->residual_flip ? narrow_sums_full : narrow_sums)(f, &first, rows);
+  const bool quick = full && !f->residual_flip;
+  if (first.residual && !f->d.rounds) (quick ? narrow_unrounded_full : narrow_unrounded)(f, &first, rows);
+  else if (first.residual) (quick ? narrow_sums_full : narrow_sums)(f, &first, rows);
   else if (f->whole) (f->plain ? narrow_whole_plain : narrow_whole)(f, &first, rows);
   else if (full) narrow_plain_full(f, &first, rows);
   else (f->plain ? narrow_plain : narrow_any)(f, &first, rows);
@@ -192,9 +196,10 @@ td_status KERN_PART_NAME(i8_finish_of)(const i8_product *p, i8_finish *f) {
   for (int64_t i = 0; i < count; i++) {
     start[i] = bias[i] - (int32_t)p->s.x_zero * sums[i];
     scales[i] = p->s.x_scale * w_scales[i] / (f->direct ? f->d.over : 1);
-    fits &= (largest + fabs((double)start[i])) * fabs((double)scales[i]) < INT32_MAX;
+    fits &= (largest + fabs((double)start[i])) * fabs((double)scales[i]) < INT32_MAX / 2;
   }
-  if (f->d.residual) fits = 256.0 * ((double)f->d.t_by + (double)f->d.r_by) < INT32_MAX; /* of bytes, both */
+  if (f->d.residual && f->d.rounds) fits = 256.0 * (double)f->d.t_by < INT32_MAX / 2;
+  if (f->d.residual) fits &= 256.0 * (double)f->d.r_by < INT32_MAX / 2;
   const int offset = p->s.least < 0 ? 128 : 0;
   f->plain = fits && offset == 0 && f->d.least <= 0 && f->d.most >= 255;
   f->bytes = b_bytes_of((int)p->s.y_zero + offset, (int)f->d.least + offset, (int)f->d.most + offset, (uint8_t)offset);

@@ -75,10 +75,11 @@ static td_status finish_direct(const base_call *call, const kern_i8_scales *s, c
   const int64_t count = base_tensor_numel(out);
   if (r && !added) return base_no_memory(call->err, "scratch");
   for (int64_t i = 0; i < count; i++) {
-    float t = nearbyintf((float)sums[i] * scales[i % out->dims[out->rank - 1]]);
+    float t = (float)sums[i] * scales[i % out->dims[out->rank - 1]];
+    if (!r || d->rounds) t = nearbyintf(t);
     if (r) {
       const float other = (float)(added[i] ^ (r->dtype == TD_I8 ? 128 : 0)) - s->r_zero;
-      t = nearbyintf(fmaf(other, d->r_by, limit(t, d->least_t, d->most_t) * d->t_by));
+      t = nearbyintf(fmaf(other, d->r_by, d->rounds ? limit(t, d->least_t, d->most_t) * d->t_by : t));
     }
     ((uint8_t *)out->data)[i] = (uint8_t)(int)limit(t + s->y_zero, d->least, d->most);
   }
@@ -159,13 +160,13 @@ bool ops_case_i8(ir_case *c, const kern_i8_window *window, int32_t rank, const i
   return true;
 }
 
-bool ops_case_i8_residual(ir_case *c, int32_t rank, const int64_t *dims) {
+bool ops_case_i8_residual(ir_case *c, int32_t rank, const int64_t *dims, bool rounds) {
   const uint32_t used = c->in_count;
   if (!ops_case_in(c, c->in[0].dtype, rank, dims, OPS_SPECIAL, 17)) return false;
   c->in[KERN_IN_RESIDUAL] = c->in[used];
   for (uint32_t i = used; i < KERN_IN_RESIDUAL; i++) c->absent[i] = true;
   c->in_count = KERN_IN_RESIDUAL + 1;
-  ops_case_arg(c, ARG_FLOAT("t_scale", 0.25));
+  ops_case_arg(c, ARG_FLOAT("t_scale", rounds ? 0.25 : 0));
   ops_case_arg(c, ARG_INT("t_zero", 9));
   ops_case_arg(c, ARG_FLOAT("r_scale", 0.11));
   ops_case_arg(c, ARG_INT("r_zero", 140));

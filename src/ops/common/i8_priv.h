@@ -15,7 +15,7 @@ const uint8_t *ops_i8_values(const base_call *call, kern_i8_scales *s);
 /* out[0] of dense sums, without their bias: scaled, through the epilogue, and quantised. */
 td_status ops_i8_finish(const base_call *call, const kern_i8_layout *l, const kern_i8_scales *s, int32_t *sums);
 /* For test cases: a residual of 8 bits instead of operand 3, of the result's dims and the type of x. */
-bool ops_case_i8_residual(ir_case *c, int32_t rank, const int64_t *dims);
+bool ops_case_i8_residual(ir_case *c, int32_t rank, const int64_t *dims, bool rounds);
 /* For test cases: random packed weights of a window, a matrix [k, n] as that of one pixel, as operand 1, and attributes
  * for `variant`: formats, and types of x and the result. `x_dims` of x, operand 0. */
 bool ops_case_i8(ir_case *c, const kern_i8_window *window, int32_t rank, const int64_t *x_dims, uint32_t variant);

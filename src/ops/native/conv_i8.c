@@ -196,7 +196,7 @@ static bool cases(ir_case *c, uint32_t number) {
   const uint32_t part = number < first ? parts[number / BYTES % OPS_COUNT(parts)] : BIAS;
   if (!ops_case_i8(c, &window, 4, x, variant)) return false;
   const bool adds = part == ADDED && variant / OPS_I8_FORMS >= 2; /* of which results are bytes */
-  return (adds ? ops_case_i8_residual(c, 4, y) : true) &&
+  return (adds ? ops_case_i8_residual(c, 4, y, number % 4 < 2) : true) &&
          ops_case_epilogue(c, adds ? 0 : part & (BIAS | RESIDUAL), number % 3 ? KERN_ACT_relu : KERN_ACT_clamp, adds, 4,
                            y);
 }

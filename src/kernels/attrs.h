@@ -85,7 +85,8 @@ enum { KERN_LINEAR_LIST(KERN_ATTR_POSITION) };
  * depth: elements of k that stand side by side. x_scale: of x; 0: found from the range of x at each call. x_zero: the
  * integer, of 0 to 255, that stands for 0 in x (of i8: plus 128). y_scale: of the result; 0: it is f32. y_signed: it is
  * i8, else u8; y_zero: what stands for 0 in it. t_scale, t_zero: where the residual is of 8 bits, of the sums before it
- * is added, quantised to the type of the result, 0: they are added as f32; r_scale, r_zero: of the residual, as x_scale and x_zero. */
+ * is added, quantised to the type of the result, 0: they are added as f32; r_scale, r_zero: of the residual, as x_scale
+ * and x_zero. */
 #define KERN_I8_LIST(X)                             \
   X(KERN_I8_PANEL, NEEDED, "panel8", BASE_ATTR_INT) \
   X(KERN_I8_DEPTH, NEEDED, "depth", BASE_ATTR_INT)  \

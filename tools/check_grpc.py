@@ -349,7 +349,7 @@ def wide(columns=4096):
 def check_sessions(program, folder, c):
     """What a session has grown by counts as what requests hold, until that is much."""
     pathlib.Path(folder, "wide.tdir").write_text(wide())
-    with serving([program, "--port", "0", "--workers", "1", "--most-held", "16000000", "wide.tdir"], folder) as server:
+    with serving([program, "--port", "0", "--workers", "1", "--most-held", "9000000", "wide.tdir"], folder) as server:
         own = Checks(int(server.stdout.readline().rsplit(":", 1)[1]))
         at_first = own.held()
         for rows, least, most in ((1, 0, 100000), (100, 1500000, 6000000), (10, 1500000, 6000000), (700, 0, 500000), (1, 0, 500000)):

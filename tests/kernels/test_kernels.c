@@ -185,8 +185,7 @@ static void planes_become_pixels(void **state) {
 }
 
 /* Rows and transpositions about the sizes of tiles and blocks, at every level of this machine. */
-static void permutations_move_at_every_level(void **state) {
-  (void)state;
+static void permute_at_every_level(td_dtype type) {
   static const int64_t shapes[][3] = {{3, 37, 70}, {1, 16, 16}, {130, 5, 33}, {2, 600, 17}, {64, 64, 1}, {40, 2, 900}};
   static const int orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
   enum { MOST = 72000 };
@@ -195,13 +194,15 @@ static void permutations_move_at_every_level(void **state) {
   sys_machine machine;
   sys_cpu_read(&machine);
   const kern_level *levels = kern_levels(&count);
-  for (int i = 0; i < MOST; i++) data[i] = (float)i;
+  for (int i = 0; i < MOST; i++)
+    if (type == TD_F32) data[i] = (float)i;
+    else ((uint8_t *)data)[i] = (uint8_t)(i ^ i >> 8);
   for (uint32_t l = 0; l < count * 36; l++) {
     const int64_t *dims = shapes[l / 6 % 6];
     const int *order = orders[l % 6];
-    base_tensor dense = base_tensor_of(data, TD_F32, 3, dims), from = dense;
+    base_tensor dense = base_tensor_of(data, type, 3, dims), from = dense;
     for (int i = 0; i < 3; i++) from.dims[i] = dense.dims[order[i]], from.strides[i] = dense.strides[order[i]];
-    base_tensor to = base_tensor_of(got, TD_F32, 3, from.dims), other = base_tensor_of(wanted, TD_F32, 3, from.dims);
+    base_tensor to = base_tensor_of(got, type, 3, from.dims), other = base_tensor_of(wanted, type, 3, from.dims);
     const kern_level *level = &levels[l / 36];
     if (base_isa_lacks(machine.isa, level->isa)) continue;
     base_value in = {.kind = BASE_TENSOR, .tensor = from}, out = {.kind = BASE_TENSOR, .tensor = to};
@@ -209,17 +210,23 @@ static void permutations_move_at_every_level(void **state) {
     base_value *outs[] = {&out};
     base_call call = {.in = ins, .out = outs, .in_count = 1, .out_count = 1};
     memset(got, 0xee, sizeof got);
-    assert_int_equal(kern_select(KERN_COPY, TD_F32, level->isa)->run(&call), TD_OK);
+    assert_int_equal(kern_select(KERN_COPY, type, level->isa)->run(&call), TD_OK);
     base_tensor_copy(&other, &from);
     assert_memory_equal(got, wanted, base_tensor_bytes(&to));
     int64_t elements = base_tensor_numel(&to);
-    out.tensor = base_tensor_of(got, TD_F32, 1, &elements);
+    out.tensor = base_tensor_of(got, type, 1, &elements);
     memset(got, 0xee, sizeof got);
-    const kern_row *reshape = kern_select(KERN_RESHAPE, TD_F32, level->isa);
+    const kern_row *reshape = kern_select(KERN_RESHAPE, type, level->isa);
     if (!reshape) continue; /* one lane takes the plain loops */
     assert_int_equal(reshape->run(&call), TD_OK);
     assert_memory_equal(got, wanted, base_tensor_bytes(&to));
   }
+}
+
+static void permutations_move_at_every_level(void **state) {
+  (void)state;
+  permute_at_every_level(TD_F32);
+  permute_at_every_level(TD_U8);
 }
 
 static void small_shapes_and_packed_types(void **state) {

@@ -56,51 +56,46 @@ static td_status put_folded(quant_writer *w, const quant_node *conv, const foldi
   return TD_OK;
 }
 
+/* Of each node: what is folded into it, and whether it is folded itself. */
+typedef struct foldings {
+  folding *folded;
+  bool *gone;
+} foldings;
+
+static td_status put_node(quant_writer *w, const void *user, const quant_node *n) {
+  const foldings *all = user;
+  const size_t i = (size_t)(n - w->m->nodes.at);
+  if (all->folded[i].norm) return put_folded(w, n, &all->folded[i]);
+  if (!all->gone[i]) fmt_put_bytes(&w->graph, GRAPH_NODE, n->bytes.at, fmt_wire_left(&n->bytes));
+  return TD_OK;
+}
+
 /* Is the initializer read by nodes that are written as they were? */
-static bool is_needed(const quant_model *m, const folding *folded, const bool *gone, const char *name) {
+static bool keeps(quant_writer *w, const void *user, const char *initializer) {
+  const foldings *all = user;
   uint32_t readers = 0;
-  for (uint32_t i = 0; i < m->nodes.count; i++)
-    for (uint32_t k = 0; k < m->nodes.at[i].in.count; k++) {
-      if (strcmp(m->nodes.at[i].in.at[k], name) != 0) continue;
+  for (uint32_t i = 0; i < w->m->nodes.count; i++)
+    for (uint32_t k = 0; k < w->m->nodes.at[i].in.count; k++) {
+      if (strcmp(w->m->nodes.at[i].in.at[k], initializer) != 0) continue;
       readers++;
-      if (!gone[i] && !folded[i].norm) return true;
+      if (!all->gone[i] && !all->folded[i].norm) return true;
     }
   return !readers;
 }
 
-static td_status put_graph(quant_writer *w, const folding *folded, const bool *gone) {
-  uint32_t node = 0, initializer = 0;
-  for (fmt_wire wire = quant_graph(w->m); fmt_wire_more(&wire);) {
-    const uint8_t *from = wire.at;
-    fmt_field f;
-    TRY(fmt_wire_next(&wire, &f, w->err));
-    const bool is_node = f.number == GRAPH_NODE, is_weight = f.number == GRAPH_INITIALIZER;
-    if (is_node && folded[node].norm) TRY(put_folded(w, &w->m->nodes.at[node], &folded[node]));
-    else if (is_node ? !gone[node]
-                     : !is_weight || is_needed(w->m, folded, gone, quant_initializer_name(w->m, initializer)))
-      base_text_add(&w->graph, (const char *)from, (size_t)(wire.at - from));
-    node += is_node;
-    initializer += is_weight;
-  }
-  return TD_OK;
-}
-
 td_status quant_fold_norms(quant_model *m, base_text *out, bool *found, td_error *err) {
-  folding *folded = base_new(m->arena, folding, (size_t)m->nodes.count + 1), f;
-  bool *gone = base_new(m->arena, bool, (size_t)m->nodes.count + 1);
-  if (!folded || !gone) return base_no_memory(err, "a model");
+  const foldings all = {base_new(m->arena, folding, (size_t)m->nodes.count + 1),
+                        base_new(m->arena, bool, (size_t)m->nodes.count + 1)};
+  folding f;
+  if (!all.folded || !all.gone) return base_no_memory(err, "a model");
   *found = false;
   for (uint32_t i = 0; i < m->nodes.count; i++) {
     const quant_node *norm = &m->nodes.at[i], *conv = quant_producer(m, quant_in(norm, 0));
     if (!fits(m, norm, conv, &f)) continue;
-    folded[conv - m->nodes.at] = f;
-    gone[i] = *found = true;
+    all.folded[conv - m->nodes.at] = f;
+    all.gone[i] = *found = true;
   }
   if (!*found) return TD_OK;
   quant_writer w = {.m = m, .graph = {.allocator = out->allocator}, .added = {.allocator = out->allocator}, .err = err};
-  const td_status status = put_graph(&w, folded, gone);
-  if (status == TD_OK) return quant_put_model(&w, false, out);
-  base_text_free(&w.graph);
-  base_text_free(&w.added);
-  return status;
+  return quant_put_model(&w, &(quant_edit){put_node, keeps, &all}, false, out);
 }

@@ -319,7 +319,8 @@ static bool put_product(quant_writer *w, const quant_node *n, const char **in) {
   return true;
 }
 
-static td_status put_one(quant_writer *w, const quant_node *n) {
+static td_status put_one(quant_writer *w, const void *user, const quant_node *n) {
+  (void)user;
   const char **in = base_new(w->m->arena, const char *, (size_t)n->in.count + 1);
   if (!in) return base_no_memory(w->err, "a model");
   for (uint32_t i = 0; i < n->in.count && w->recipe->mode == QUANT_STATIC; i++)
@@ -337,7 +338,8 @@ static td_status put_one(quant_writer *w, const quant_node *n) {
 /* ---- files ---- */
 
 /* Is the initializer still read by what was written? */
-static bool is_read(quant_writer *w, const char *name) {
+static bool is_read(quant_writer *w, const void *user, const char *name) {
+  (void)user;
   for (uint32_t i = 0; i < w->m->nodes.count; i++) {
     const quant_node *n = &w->m->nodes.at[i];
     for (uint32_t k = 0; k < n->in.count; k++)
@@ -354,23 +356,8 @@ td_status quant_write(const quant_model *m, const quant_recipe *recipe, base_tex
                     .graph = {.allocator = out->allocator},
                     .added = {.allocator = out->allocator},
                     .err = err};
-  td_status status = TD_OK;
-  uint32_t node = 0, initializer = 0;
   if (recipe->mode == QUANT_STATIC) TRY(find_near(&w, err));
   for (uint32_t i = 0; recipe->ranges && i < recipe->ranges->at.count; i++) /* of the graph's inputs */
     if (!quant_producer(m, recipe->ranges->at.at[i].name)) put_quantised(&w, recipe->ranges->at.at[i].name, NULL);
-  for (fmt_wire wire = quant_graph(m); fmt_wire_more(&wire) && status == TD_OK;) {
-    const uint8_t *from = wire.at;
-    fmt_field f;
-    status = fmt_wire_next(&wire, &f, err);
-    if (status != TD_OK) break;
-    if (f.number == GRAPH_NODE) status = put_one(&w, &m->nodes.at[node++]);
-    else if (f.number != GRAPH_INITIALIZER || is_read(&w, quant_initializer_name(m, initializer)))
-      base_text_add(&w.graph, (const char *)from, (size_t)(wire.at - from));
-    initializer += f.number == GRAPH_INITIALIZER;
-  }
-  if (status == TD_OK) return quant_put_model(&w, recipe->mode == QUANT_INT4, out);
-  base_text_free(&w.graph);
-  base_text_free(&w.added);
-  return status;
+  return quant_put_model(&w, &(quant_edit){put_one, is_read, NULL}, recipe->mode == QUANT_INT4, out);
 }

@@ -214,7 +214,8 @@ static bool is_needed(const quant_model *m, const char *name) {
   return !readers;
 }
 
-static td_status put_smoothed_node(quant_writer *w, const quant_smoothing *s, const quant_node *n) {
+static td_status put_smoothed_node(quant_writer *w, const void *user, const quant_node *n) {
+  const quant_smoothing *s = user;
   const char **in = base_new(w->m->arena, const char *, (size_t)n->in.count + 1);
   if (!in) return base_no_memory(w->err, "a model");
   if (quant_is_op(n, "Transpose") && quant_is_constant(w->m, quant_in(n, 0)) && !is_needed(w->m, n->out.at[0]))
@@ -225,26 +226,16 @@ static td_status put_smoothed_node(quant_writer *w, const quant_smoothing *s, co
   return TD_OK;
 }
 
+static bool keeps(quant_writer *w, const void *user, const char *initializer) {
+  (void)user;
+  return is_needed(w->m, initializer);
+}
+
 td_status quant_write_smoothed(quant_model *m, quant_smoothing *s, double alpha, base_text *out, td_error *err) {
   quant_writer w = {.m = m, .graph = {.allocator = out->allocator}, .added = {.allocator = out->allocator}, .err = err};
-  td_status status = TD_OK;
-  uint32_t node = 0, initializer = 0;
   for (uint32_t i = 0; i < s->at.count; i++) set_factors(&s->at.at[i], alpha);
   put_muls(&w, s, NULL); /* of the graph's inputs */
-  for (fmt_wire wire = quant_graph(m); fmt_wire_more(&wire) && status == TD_OK;) {
-    const uint8_t *from = wire.at;
-    fmt_field f;
-    status = fmt_wire_next(&wire, &f, err);
-    if (status != TD_OK) break;
-    if (f.number == GRAPH_NODE) status = put_smoothed_node(&w, s, &m->nodes.at[node++]);
-    else if (f.number != GRAPH_INITIALIZER || is_needed(m, quant_initializer_name(m, initializer)))
-      base_text_add(&w.graph, (const char *)from, (size_t)(wire.at - from));
-    initializer += f.number == GRAPH_INITIALIZER;
-  }
-  if (status == TD_OK) return quant_put_model(&w, false, out);
-  base_text_free(&w.graph);
-  base_text_free(&w.added);
-  return status;
+  return quant_put_model(&w, &(quant_edit){put_smoothed_node, keeps, s}, false, out);
 }
 
 void quant_keep_smoothed(quant_model *m, const quant_smoothing *s) {

@@ -83,19 +83,36 @@ fmt_wire quant_graph(const quant_model *m) {
   return f.bytes;
 }
 
-td_status quant_put_model(quant_writer *w, bool microsoft, base_text *out) {
-  base_text_add(&w->graph, w->added.at, w->added.length);
-  if (!w->unnamed) copy_model(w->m, &w->graph, microsoft, out);
-  const bool failed = w->unnamed || w->graph.failed || w->added.failed || out->failed;
-  base_text_free(&w->graph);
-  base_text_free(&w->added);
-  return failed ? base_no_memory(w->err, "a model") : TD_OK;
-}
-
-const char *quant_initializer_name(const quant_model *m, uint32_t i) {
+static const char *initializer_name(const quant_model *m, uint32_t i) {
   for (uint32_t s = 0; s < m->weights.cap; s++)
     if (m->weights.slots[s].used && m->weights.slots[s].value == i) return m->weights.slots[s].key.at;
   return "";
+}
+
+static td_status put_graph(quant_writer *w, const quant_edit *edit) {
+  uint32_t node = 0, initializer = 0;
+  for (fmt_wire wire = quant_graph(w->m); fmt_wire_more(&wire);) {
+    const uint8_t *from = wire.at;
+    fmt_field f;
+    TRY(fmt_wire_next(&wire, &f, w->err));
+    const bool is_weight = f.number == GRAPH_INITIALIZER;
+    if (f.number == GRAPH_NODE) TRY(edit->put_node(w, edit->user, &w->m->nodes.at[node++]));
+    else if (!is_weight || edit->keeps(w, edit->user, initializer_name(w->m, initializer)))
+      base_text_add(&w->graph, (const char *)from, (size_t)(wire.at - from));
+    initializer += is_weight;
+  }
+  return TD_OK;
+}
+
+td_status quant_put_model(quant_writer *w, const quant_edit *edit, bool microsoft, base_text *out) {
+  td_status status = put_graph(w, edit);
+  base_text_add(&w->graph, w->added.at, w->added.length);
+  if (status == TD_OK && !w->unnamed) copy_model(w->m, &w->graph, microsoft, out);
+  if (status == TD_OK && (w->unnamed || w->graph.failed || w->added.failed || out->failed))
+    status = base_no_memory(w->err, "a model");
+  base_text_free(&w->graph);
+  base_text_free(&w->added);
+  return status;
 }
 
 const char *quant_name(quant_writer *w, const char *tensor, const char *what) {

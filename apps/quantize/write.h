@@ -37,10 +37,16 @@ void quant_put_node(quant_writer *w, const char *op, const char *domain, const c
 void quant_put_again(quant_writer *w, const quant_node *n, const char *const *in, const char *out);
 void quant_put_constant(quant_writer *w, const char *name, td_dtype dtype, int32_t rank, const int64_t *dims,
                         const void *data);
-/* Copies the model with the graph written, and a set of operators more. */
-td_status quant_put_model(quant_writer *w, bool microsoft, base_text *out);
+/* How a graph is written again: each node, and which of the initializers are still read; all else stays. */
+typedef struct quant_edit {
+  td_status (*put_node)(quant_writer *w, const void *user, const quant_node *n);
+  bool (*keeps)(quant_writer *w, const void *user, const char *initializer);
+  const void *user;
+} quant_edit;
+/* Appends the model with its graph written so behind what `w` has of it, and (`microsoft`) a set of operators more.
+ * The writer's texts are freed. */
+td_status quant_put_model(quant_writer *w, const quant_edit *edit, bool microsoft, base_text *out);
 /* A name made of one of the model's; "": out of memory, as in quant_put_model's result. */
 const char *quant_name(quant_writer *w, const char *tensor, const char *what);
 fmt_wire quant_graph(const quant_model *m);
-const char *quant_initializer_name(const quant_model *m, uint32_t i);
 #endif

@@ -232,26 +232,35 @@ bool serve_scale_workers(serve_job *job, char **parts) {
 
 /* ---- list and describe ---- */
 
-bool serve_list(serve_job *job, char **parts) {
-  (void)parts;
-  const serve_server *server = job->server;
+bool serve_answer_page(serve_job *job, const char *kind, uint32_t count, serve_entry *entry) {
   int64_t most, first;
   if (!serve_number(job, NULL, "limit", 1, 100, 100, &most) ||
       !serve_number(job, NULL, "next_page_token", 0, 1 << 30, 0, &first))
     return true;
   const int64_t next = first + most;
   base_text_print(&job->reply, "{\n");
-  if (next < server->model_count) base_text_print(&job->reply, "  \"nextPageToken\": \"%lld\",\n", (long long)next);
-  base_text_print(&job->reply, "  \"models\": [");
-  for (int64_t i = first; i < server->model_count && i < next; i++) {
-    const serve_version *v = server->models[i]->versions[server->models[i]->current];
-    base_text_print(&job->reply, "%s\n    {\n      \"modelName\": \"%s\",\n      \"modelUrl\": ", i > first ? "," : "",
-                    v->name);
-    base_text_quote(&job->reply, v->url, strlen(v->url));
+  if (next < count) base_text_print(&job->reply, "  \"nextPageToken\": \"%lld\",\n", (long long)next);
+  base_text_print(&job->reply, "  \"%ss\": [", kind);
+  for (int64_t i = first; i < count && i < next; i++) {
+    const char *url, *name = entry(job->server, (uint32_t)i, &url);
+    base_text_print(&job->reply, "%s\n    {\n      \"%sName\": \"%s\",\n      \"%sUrl\": ", i > first ? "," : "", kind,
+                    name, kind); /* names need no quoting */
+    base_text_quote(&job->reply, url, strlen(url));
     base_text_print(&job->reply, "\n    }");
   }
   serve_answer(job, 200, "\n  ]\n}\n");
   return true;
+}
+
+static const char *model_entry(const serve_server *server, uint32_t i, const char **url) {
+  const serve_version *v = server->models[i]->versions[server->models[i]->current];
+  *url = v->url;
+  return v->name;
+}
+
+bool serve_list(serve_job *job, char **parts) {
+  (void)parts;
+  return serve_answer_page(job, "model", job->server->model_count, model_entry);
 }
 
 static void print_workers(base_text *to, const serve_version *v) {

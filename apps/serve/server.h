@@ -415,6 +415,10 @@ bool serve_number(serve_job *job, const struct fmt_json *body, const char *name,
 /* manage.c: TorchServe's management routes; `parts`: what stands in their patterns' places. */
 bool serve_register(serve_job *job, char **parts);
 bool serve_scale_workers(serve_job *job, char **parts);
+/* A page of a list, as the query has it: the `kind`s' names and addresses, `entry` gives those of number `i`. True: it
+ * is answered. */
+typedef const char *serve_entry(const serve_server *server, uint32_t i, const char **url);
+bool serve_answer_page(serve_job *job, const char *kind, uint32_t count, serve_entry *entry);
 bool serve_list(serve_job *job, char **parts);
 bool serve_describe(serve_job *job, char **parts);
 bool serve_unregister(serve_job *job, char **parts);

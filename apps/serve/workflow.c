@@ -192,27 +192,14 @@ bool serve_register_workflow(serve_job *job, char **parts) {
 
 /* ---- list, describe, delete ---- */
 
+static const char *workflow_entry(const serve_server *server, uint32_t i, const char **url) {
+  *url = server->workflows[i]->url;
+  return server->workflows[i]->name;
+}
+
 bool serve_list_workflows(serve_job *job, char **parts) {
   (void)parts;
-  const serve_server *server = job->server;
-  int64_t most, first;
-  if (!serve_number(job, NULL, "limit", 1, 100, 100, &most) ||
-      !serve_number(job, NULL, "next_page_token", 0, 1 << 30, 0, &first))
-    return true;
-  const int64_t next = first + most;
-  base_text_print(&job->reply, "{\n");
-  if (next < server->workflow_count) base_text_print(&job->reply, "  \"nextPageToken\": \"%lld\",\n", (long long)next);
-  base_text_print(&job->reply, "  \"workflows\": [");
-  for (int64_t i = first; i < server->workflow_count && i < next; i++) {
-    const serve_workflow *flow = server->workflows[i];
-    base_text_print(&job->reply,
-                    "%s\n    {\n      \"workflowName\": \"%s\",\n      \"workflowUrl\": ", i > first ? "," : "",
-                    flow->name); /* names need no quoting */
-    base_text_quote(&job->reply, flow->url, strlen(flow->url));
-    base_text_print(&job->reply, "\n    }");
-  }
-  serve_answer(job, 200, "\n  ]\n}\n");
-  return true;
+  return serve_answer_page(job, "workflow", job->server->workflow_count, workflow_entry);
 }
 
 bool serve_describe_workflow(serve_job *job, char **parts) {

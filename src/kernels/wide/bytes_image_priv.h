@@ -29,22 +29,46 @@ static void copy_runs(const bytes_image *p, const uint8_t *from, int64_t step, i
     for (int64_t i = 0; i < count; i++) I8_NAME(i8_copy)(p->flip, from + i * step, n, to + i * pitch);
 }
 
-/* A line of which output pixels share pixels. */
-static void take_line(const image_product *image, const char *from, int64_t phase, void *to_image) {
+/* Pixels [first, last) of a line that output pixels share, and where they go: what lies beside x is around them. */
+static byte_x *pad_line(const bytes_image *p, const char *from, void *line, int64_t *first, int64_t *last) {
+  const kern_conv_axis *a = &p->image.c.axis[2];
+  const int64_t channels = p->image.c.group_in, pixels = p->image.line * a->stride;
+  byte_x *to = line;
+  *first = from ? base_min_i64(base_max_i64(a->begin, 0), pixels) : pixels;
+  *last = base_max_i64(base_min_i64(a->in + a->begin, pixels), *first);
+  fill(p, *first * channels, to);
+  fill(p, (pixels - *last) * channels, to + *last * channels);
+  return to + *first * channels;
+}
+
+static void take_line(const image_product *image, const char *from, int64_t phase, void *line) {
   const bytes_image *p = (const bytes_image *)image;
-  const kern_conv_axis *a = &image->c.axis[2];
-  const int64_t channels = image->c.group_in, pixels = image->line * a->stride;
-  const int64_t first = from ? base_min_i64(base_max_i64(a->begin, 0), pixels) : pixels;
-  const int64_t last = base_max_i64(base_min_i64(a->in + a->begin, pixels), first);
-  byte_x *to = to_image;
+  const int64_t channels = image->c.group_in;
+  int64_t first, last;
+  byte_x *to = pad_line(p, from, line, &first, &last);
   (void)phase;
-  fill(p, first * channels, to);
-  fill(p, (pixels - last) * channels, to + last * channels);
   if (last == first) return;
-  const uint8_t *x = (const uint8_t *)from + (first - a->begin) * image->x_pixel;
-  to += first * channels;
+  const uint8_t *x = (const uint8_t *)from + (first - image->c.axis[2].begin) * image->x_pixel;
   if (image->x_pixel == channels) I8_NAME(i8_copy)(p->flip, x, (last - first) * channels, to);
   else copy_runs(p, x, image->x_pixel, channels, last - first, channels, to);
+}
+
+/* The same from planes of f32, which are quantised piece by piece. */
+static void quantise_planes(const image_product *image, const char *from, int64_t phase, void *line) {
+  const bytes_image *p = (const bytes_image *)image;
+  const int64_t channels = image->c.group_in;
+  int64_t first, last;
+  byte_x *to = pad_line(p, from, line, &first, &last);
+  (void)phase;
+  for (int64_t i = first, n; i < last; i += n, to += n * channels) {
+    byte_x piece[PLANE_PIECE];
+    n = base_min_i64(PLANE_PIECE, last - i);
+    for (int64_t c = 0; c < channels; c++) {
+      const float *plane = (const float *)from + c * image->c.in_size + i - image->c.axis[2].begin;
+      I8_NAME(i8_quantise)(&p->i8.s, plane, n, piece);
+      for (int64_t k = 0; k < n; k++) to[k * channels + c] = piece[k];
+    }
+  }
 }
 
 /* The taps of output pixels [o, end) of a line, tap by tap. */
@@ -80,30 +104,6 @@ static void gather_line(const image_product *image, const char *from, int64_t ph
   if (first == last) return;
   copy_runs(p, x + (first * a->stride - a->begin) * channels, a->stride * channels, a->kernel * channels, last - first,
             pitch, to + first * pitch);
-}
-
-/* The same from planes of f32, which are quantised line by line. */
-static void quantise_planes(const image_product *image, const char *from, int64_t phase, void *to_image) {
-  const bytes_image *p = (const bytes_image *)image;
-  const kern_conv_axis *a = &image->c.axis[2];
-  const int64_t channels = image->c.group_in, pixels = image->line * a->stride, plane = image->c.in_size;
-  const int64_t first = from ? base_min_i64(base_max_i64(a->begin, 0), pixels) : pixels;
-  const int64_t last = base_max_i64(base_min_i64(a->in + a->begin, pixels), first);
-  byte_x *to = to_image;
-  (void)phase;
-  fill(p, first * channels, to);
-  fill(p, (pixels - last) * channels, to + last * channels);
-  to += first * channels;
-  for (int64_t i = 0, n; i < last - first; i += n, to += n * channels) {
-    byte_x line[KERN_I8_PLANES][PLANE_PIECE];
-    n = base_min_i64(PLANE_PIECE, last - first - i);
-    for (int64_t c = 0; c < channels; c++)
-      I8_NAME(i8_quantise)(&p->i8.s, (const float *)from + c * plane + first - a->begin + i, n, line[c]);
-    if (channels == 3)
-      for (int64_t k = 0; k < n; k++) to[k * 3] = line[0][k], to[k * 3 + 1] = line[1][k], to[k * 3 + 2] = line[2][k];
-    else
-      for (int64_t k = 0; k < n * channels; k++) to[k] = line[k % channels][k / channels];
-  }
 }
 
 static void finish_image(const image_product *image, float *sums, int64_t pixel, int64_t rows, int64_t group,

@@ -5,9 +5,12 @@
 
 _Static_assert((int)AMX_WIDTH == (int)BYTES_ROW, "rows of sums are as long");
 
+/* A row; behind the last one, which a last block shorter than the others has no rows for, zeros. */
 static void quantise_line(const image_product *image, const char *from, int64_t phase, void *to) {
+  const bytes_image *p = (const bytes_image *)image;
   (void)phase;
-  I8_NAME(i8_quantise)(&((const bytes_image *)image)->i8.s, (const float *)from, image->c.group_in, to);
+  if (from) I8_NAME(i8_quantise)(&p->i8.s, (const float *)from, image->c.group_in, to);
+  else fill(p, image->c.group_in, to);
 }
 
 static td_status multiply(const base_call *call, bytes_image *p) {

@@ -3,15 +3,9 @@
  * alone. */
 #include <string.h>
 
-#include "server.h"
+#include "sequence.h"
 
 enum { MOST_INPUTS = 64, TRIALS = 3, OPEN_SIZE = 64 };
-
-/* What a session had from the request before is gone, whatever became of that. */
-static td_status clear(const td_model *model, td_session *session, td_error *err) {
-  for (size_t i = 0; i < td_model_input_count(model); i++) TRY(td_session_clear_input(session, i, err));
-  return td_model_state_count(model) ? td_session_reset(session, err) : TD_OK;
-}
 
 static td_status read_outputs(const td_model *model, td_session *session, td_tensor *outputs, td_error *err) {
   for (size_t i = 0; i < td_model_output_count(model); i++) {
@@ -23,11 +17,16 @@ static td_status read_outputs(const td_model *model, td_session *session, td_ten
   return TD_OK;
 }
 
-/* `cancel`, `deadline_ns`: as td_run_options has them. */
+/* What the session had of state is gone, whatever became of the request before. */
+static td_status reset(const td_model *model, td_session *session, td_error *err) {
+  return td_model_state_count(model) ? td_session_reset(session, err) : TD_OK;
+}
+
+/* Inputs are these alone. `cancel`, `deadline_ns`: as td_run_options has them. */
 static td_status run(serve_version *v, td_session *session, const td_tensor *inputs, td_tensor *outputs,
                      const int32_t *cancel, uint64_t deadline_ns, td_error *err) {
   const td_run_options limits = {.size = sizeof limits, .deadline_ns = deadline_ns, .cancel = cancel};
-  TRY(clear(v->model, session, err));
+  for (size_t i = 0; i < td_model_input_count(v->model); i++) TRY(td_session_clear_input(session, i, err));
   for (size_t i = 0; i < td_model_input_count(v->model); i++)
     if (inputs[i].data) TRY(td_session_set_input(session, i, &inputs[i], err));
   TRY(td_session_run_with(session, &limits, err));
@@ -38,7 +37,7 @@ static void compute_alone(serve_job *job, td_session *session) {
   td_error err = {.offset = -1};
   job->is_over = false; /* it may have been that of a batch */
   td_tensor *outputs = base_new(job->arena, td_tensor, td_model_output_count(job->version->model) + 1);
-  td_status status = outputs ? TD_OK : base_no_memory(&err, "outputs");
+  td_status status = outputs ? reset(job->version->model, session, &err) : base_no_memory(&err, "outputs");
   if (status == TD_OK) status = run(job->version, session, job->inputs, outputs, &job->cancel, job->deadline_ns, &err);
   job->status = 200;
   if (status == TD_OK) status = job->protocol->write(job, outputs, &err);
@@ -103,6 +102,7 @@ static td_status run_group(serve_job **jobs, uint32_t count, td_session *session
   if (!group) return base_no_memory(err, "a batch");
   for (uint32_t i = 0; i < count; i++)
     if (jobs[i]->deadline_ns > deadline) deadline = jobs[i]->deadline_ns;
+  TRY(reset(jobs[0]->version->model, session, err));
   serve_begin_group(group, jobs, count);
   const td_status status = run(jobs[0]->version, session, inputs, outputs, &group->cancel, deadline, err);
   serve_end_group(jobs, count);
@@ -169,6 +169,30 @@ void serve_compute(serve_job **jobs, uint32_t count, td_session *session) {
   }
 }
 
+/* A run that fails leaves the state as it was. What was computed and cannot be told is lost to the client, who could
+ * not know what the state is: the sequence ends by it. */
+void serve_compute_sequence(serve_job *job) {
+  serve_sequence *s = job->sequence;
+  td_error err = {.offset = -1}, own = err;
+  if (!prepare(job) || !sequence_open(job)) return;
+  td_tensor *outputs = base_new(job->arena, td_tensor, td_model_output_count(s->version->model) + 1);
+  td_status status = outputs ? TD_OK : base_no_memory(&err, "outputs");
+  if (status == TD_OK)
+    status = run(s->version, serve_session_run(s->session), job->inputs, outputs, &job->cancel, job->deadline_ns, &err);
+  job->status = 200;
+  if (status == TD_OK) {
+    job->has_begun = !s->has_begun;
+    s->has_begun = true;
+    status = job->protocol->write(job, outputs, &own);
+    if (status == TD_OK && job->reply.failed) status = base_no_memory(&own, "the reply");
+    s->is_over = job->ends || status != TD_OK;
+    if (status != TD_OK)
+      base_fail(&err, status, own.name, -1, "%s; the sequence ends, since its state is ahead of this reply", own.text);
+  }
+  if (status != TD_OK) serve_fail(job, status, &err);
+  serve_session_settle(s->session);
+}
+
 /* ---- when a version is loaded ---- */
 
 /* Zeros of an input's type and size, where the first size is `rows` if it is open. */
@@ -199,7 +223,8 @@ static uint64_t time_rows(serve_version *v, td_session *session, int64_t rows) {
   const int trials = v->batch_size > 1 ? TRIALS : 1; /* with batches of one the time decides nothing */
   for (int trial = 0; status == TD_OK && trial < trials; trial++) {
     const uint64_t begin = sys_clock_ns();
-    status = run(v, session, in, out, NULL, 0, &err);
+    status = reset(v->model, session, &err);
+    if (status == TD_OK) status = run(v, session, in, out, NULL, 0, &err);
     const uint64_t took = sys_clock_ns() - begin;
     if (status == TD_OK && (!least || took < least)) least = took;
   }

@@ -22,6 +22,8 @@ const char serve_usage[] =
     "  --workers N            compute threads, shared by all models; default: usable CPUs\n"
     "  --queue N              maximum queued requests per model; others get 503; default 100\n"
     "  --timeout S            seconds that a request may take before it gets 504; default 120\n"
+    "  --sequences N          maximum sequences per model that has session state; others get 503; default 100\n"
+    "  --sequence-idle MS     milliseconds after whose last request a sequence ends; default 60000\n"
     "  --batch N              maximum requests computed as one batch, if measured to be faster; default 1\n"
     "  --most-bytes N         maximum bytes of a request body; larger ones get 413; default 67108864\n"
     "  --most-held N          maximum bytes of all bodies, inputs and replies at a time; others get 503; default: a\n"
@@ -69,6 +71,8 @@ static const setting settings[] = {
     {"queue", "job_queue_size", NUMBER, AT(queue), 1, 65536},
     {"timeout", "default_response_timeout", NUMBER, AT(timeout_s), 1, 86400},
     {"batch", NULL, NUMBER, AT(batch), 1, SERVE_MOST_BATCH},
+    {"sequences", NULL, NUMBER, AT(sequences), 1, SERVE_MOST_SEQUENCES},
+    {"sequence-idle", NULL, NUMBER, AT(sequence_idle_ms), 1, 86400000},
     {"most-bytes", "max_request_size", NUMBER, AT(most_bytes), 1, (int64_t)1 << 40},
     {"most-held", "most_held", NUMBER, AT(most_held), 1 << 16, (int64_t)1 << 50},
     {"transfer-timeout", "transfer_timeout", NUMBER, AT(transfer_s), 1, 86400},

@@ -147,6 +147,7 @@ static bool server_metadata(serve_job *job) {
   fmt_put_str(&job->reply, 1, "treadle");
   fmt_put_str(&job->reply, 2, td_version());
   fmt_put_str(&job->reply, 3, "model_repository");
+  fmt_put_str(&job->reply, 3, "sequence");
   job->status = 200;
   return true;
 }
@@ -259,7 +260,6 @@ static td_status write_reply(serve_job *job, const td_tensor *outputs, td_error 
     TRY(fmt_wire_next(&w, &f, err));
     if (f.number == 3 && f.type == FMT_BYTES) fmt_put_bytes(&job->reply, 3, f.bytes.at, fmt_wire_left(&f.bytes));
     if (f.number != 6 || f.type != FMT_BYTES) continue;
-    if (asked == all) return bad(err, NULL, "more outputs are asked for than the model has");
     TRY(asked_output(job, &f, &index, err));
     TRY(put_output(job, outputs, index, err));
     indices[asked++] = index;
@@ -269,7 +269,21 @@ static td_status write_reply(serve_job *job, const td_tensor *outputs, td_error 
   return TD_OK;
 }
 
-static const serve_protocol infer_protocol = {serve_grpc_read, write_reply};
+/* What cannot be replied is refused before it is computed, as in v2.c. */
+static td_status read_infer(serve_job *job, td_error *err) {
+  size_t index, asked = 0;
+  for (fmt_wire w = fmt_wire_of(job->body, job->count); fmt_wire_more(&w);) {
+    fmt_field f;
+    TRY(fmt_wire_next(&w, &f, err));
+    if (f.number != 6 || f.type != FMT_BYTES) continue;
+    if (asked++ == td_model_output_count(job->version->model))
+      return bad(err, NULL, "more outputs are asked for than the model has");
+    TRY(asked_output(job, &f, &index, err));
+  }
+  return serve_grpc_read(job, err);
+}
+
+static const serve_protocol infer_protocol = {read_infer, write_reply};
 
 /* The same for inference. */
 static bool find_turn(serve_job *job, const char **texts) {
@@ -280,7 +294,7 @@ static bool model_infer(serve_job *job) {
   const char *texts[2] = {NULL, NULL};
   td_error err = {.offset = -1};
   if (read_texts(job, texts, 2, &err) != TD_OK) return bad_message(job, &err);
-  return !find_turn(job, texts) || serve_enter(job, &infer_protocol);
+  return !find_turn(job, texts) || !serve_grpc_name(job) || serve_enter(job, &infer_protocol);
 }
 
 /* Triton's bidirectional stream: who asks knows by a parameter that no more replies to the request come. */
@@ -297,7 +311,7 @@ static td_status write_streamed(serve_job *job, const td_tensor *outputs, td_err
   return TD_OK;
 }
 
-static const serve_protocol stream_protocol = {serve_grpc_read, write_streamed};
+static const serve_protocol stream_protocol = {read_infer, write_streamed};
 
 static bool model_stream_infer(serve_job *job) {
   const char *texts[3] = {NULL, NULL, NULL};
@@ -305,7 +319,7 @@ static bool model_stream_infer(serve_job *job) {
   job->shape = SERVE_STREAMED;
   if (read_texts(job, texts, 3, &err) != TD_OK) return bad_message(job, &err);
   job->order_name = texts[2];
-  return !find_turn(job, texts) || serve_enter(job, &stream_protocol);
+  return !find_turn(job, texts) || !serve_grpc_name(job) || serve_enter(job, &stream_protocol);
 }
 
 /* ---- KServe: the repository ---- */
@@ -433,17 +447,20 @@ static bool torch_ping(serve_job *job) {
   return serve_ping(job, NULL);
 }
 
-/* PredictionsRequest: the input called `data`, else `body`, is what a REST body is. */
+/* PredictionsRequest: the input called `data`, else `body`, is what a REST body is; others have the names of its header
+ * fields. */
 static bool predictions(serve_job *job) {
   const char *texts[2] = {NULL, NULL};
   td_error err = {.offset = -1};
-  base_str input = {NULL, 0};
+  base_str input = {NULL, 0}, sequence = {NULL, 0};
+  bool starts = false, ends = false;
   fmt_wire w = fmt_wire_of(job->body, job->count);
   if (read_texts(job, texts, 2, &err) != TD_OK) return bad_message(job, &err);
   while (fmt_wire_more(&w)) {
     fmt_field f, inner;
     base_str key = {NULL, 0}, value = {NULL, 0};
     if (fmt_wire_next(&w, &f, &err) != TD_OK) return bad_message(job, &err);
+    if (f.number == 4 && f.type == FMT_BYTES) sequence = (base_str){(const char *)f.bytes.at, fmt_wire_left(&f.bytes)};
     if (f.number != 3 || f.type != FMT_BYTES) continue;
     for (fmt_wire entry = f.bytes; fmt_wire_more(&entry);) {
       if (fmt_wire_next(&entry, &inner, &err) != TD_OK) return bad_message(job, &err);
@@ -451,10 +468,14 @@ static bool predictions(serve_job *job) {
       *(inner.number == 1 ? &key : &value) = (base_str){(const char *)inner.bytes.at, fmt_wire_left(&inner.bytes)};
     }
     if (base_str_is(key, "data") || (base_str_is(key, "body") && !input.at)) input = value;
+    starts = starts || (base_str_is(key, SERVE_SEQUENCE_START) && serve_is_true(value));
+    ends = ends || (base_str_is(key, SERVE_SEQUENCE_END) && serve_is_true(value));
   }
   if (!find_turn(job, texts)) return true;
   job->shape = SERVE_WRAPPED;
   if (job->version->python) return serve_predict(job); /* its handler has all inputs */
+  job->begins = true;
+  if (!serve_name_sequence(job, sequence.length ? sequence : (base_str){NULL, 0}, starts, ends)) return true;
   job->count = input.length;
   if (input.length) memmove(job->body, input.at, input.length);
   return serve_predict(job);
@@ -521,8 +542,10 @@ static void shape_streamed(const serve_job *job, base_text *message) {
 void serve_grpc_shape(serve_job *job) {
   if (job->shape == SERVE_PLAIN || (job->status >= 300 && job->shape != SERVE_STREAMED)) return;
   base_text message = {.allocator = job->reply.allocator, .failed = job->reply.failed};
-  if (job->shape == SERVE_WRAPPED) fmt_put_bytes(&message, 1, job->reply.at, job->reply.length);
-  else if (job->shape == SERVE_STREAMED) shape_streamed(job, &message);
+  if (job->shape == SERVE_WRAPPED) {
+    fmt_put_bytes(&message, 1, job->reply.at, job->reply.length);
+    if (job->sequence_id.at) fmt_put_bytes(&message, 2, job->sequence_id.at, job->sequence_id.length);
+  } else if (job->shape == SERVE_STREAMED) shape_streamed(job, &message);
   else {
     fmt_put_str(&message, 1, job->order_name);
     fmt_put_int(&message, 2, 1);

@@ -34,6 +34,8 @@ uint32_t serve_h2_watch(serve_h2 *h);
 bool serve_grpc(serve_job *job);
 /* inputs.c: of a request's protocol (server.h), the inputs of a ModelInferRequest. */
 td_status serve_grpc_read(serve_job *job, td_error *err);
+/* Which sequence its parameters say that it is of; false: it is refused. */
+bool serve_grpc_name(serve_job *job);
 /* The reply of a REST handler as the message that the method gives. */
 void serve_grpc_shape(serve_job *job);
 /* What job->watched is now, as grpc.health.v1 has it; and the message that says so. */

@@ -165,24 +165,66 @@ static td_status read_input(serve_job *job, fmt_wire message, fmt_wire *raws, fo
   return TD_OK;
 }
 
-/* The parameter `timeout`, in microseconds, as Triton's clients give it. */
-static td_status read_parameter(serve_job *job, fmt_wire entry, td_error *err) {
-  base_str key = {NULL, 0};
-  uint64_t limit = 0;
+/* A parameter of a request, as a number (uint64_param, int64_param, bool_param) or a text. */
+typedef struct parameter {
+  base_str key, text; /* text.at == NULL: it is a number */
+  uint64_t number;
+} parameter;
+
+static td_status read_parameter(fmt_wire entry, parameter *p, td_error *err) {
+  *p = (parameter){.number = 0};
   while (fmt_wire_more(&entry)) {
     fmt_field f, inner;
     fmt_wire value;
     TRY(fmt_wire_next(&entry, &f, err));
-    if (f.number == 1) TRY(fmt_field_str(&f, "a parameter", &key, err));
+    if (f.number == 1) TRY(fmt_field_str(&f, "a parameter", &p->key, err));
     if (f.number != 2) continue;
     TRY(fmt_field_message(&f, "a parameter", &value, err));
     while (fmt_wire_more(&value)) {
       TRY(fmt_wire_next(&value, &inner, err));
-      if ((inner.number == 2 || inner.number == 5) && inner.type == FMT_VARINT) limit = inner.value; /* u/int64_param */
+      if (inner.type == FMT_VARINT && (inner.number < 3 || inner.number == 5)) p->number = inner.value;
+      if (inner.number == 3) TRY(fmt_field_str(&inner, "a parameter", &p->text, err));
     }
   }
-  if (base_str_is(key, "timeout") && limit < SERVE_MOST_TIMEOUT_US) serve_limit(job, limit * 1000u);
   return TD_OK;
+}
+
+/* Microseconds, as Triton's clients give them. */
+static td_status read_limit(serve_job *job, fmt_wire entry, td_error *err) {
+  parameter p;
+  TRY(read_parameter(entry, &p, err));
+  if (base_str_is(p.key, "timeout") && p.number && p.number < SERVE_MOST_TIMEOUT_US) serve_limit(job, p.number * 1000u);
+  return TD_OK;
+}
+
+/* What the parameters say of a sequence. `number`: room for its id, if it is one. */
+static td_status find_sequence(const serve_job *job, char *number, base_str *id, bool *starts, bool *ends,
+                               td_error *err) {
+  for (fmt_wire w = fmt_wire_of(job->body, job->count); fmt_wire_more(&w);) {
+    fmt_field f;
+    fmt_wire entry;
+    parameter p;
+    TRY(fmt_wire_next(&w, &f, err));
+    if (f.number != 4) continue;
+    TRY(fmt_field_message(&f, "a parameter", &entry, err));
+    TRY(read_parameter(entry, &p, err));
+    if (base_str_is(p.key, "sequence_start")) *starts = p.number != 0;
+    if (base_str_is(p.key, "sequence_end")) *ends = p.number != 0;
+    if (!base_str_is(p.key, "sequence_id")) continue;
+    *id = p.text;
+    if (!p.text.at) *id = (base_str){number, (size_t)sprintf(number, "%llu", (unsigned long long)p.number)};
+  }
+  return TD_OK;
+}
+
+bool serve_grpc_name(serve_job *job) {
+  base_str id = {NULL, 0};
+  bool starts = false, ends = false;
+  td_error err = {.offset = -1};
+  char number[24];
+  if (find_sequence(job, number, &id, &starts, &ends, &err) == TD_OK) return serve_name_sequence(job, id, starts, ends);
+  serve_refuse(job, 400, "the message is damaged: %s", err.text);
+  return false;
 }
 
 td_status serve_grpc_read(serve_job *job, td_error *err) {
@@ -195,7 +237,7 @@ td_status serve_grpc_read(serve_job *job, td_error *err) {
     TRY(fmt_wire_next(&w, &f, err));
     if (f.number != 4 && f.number != 5) continue;
     TRY(fmt_field_message(&f, "an input", &message, err));
-    if (f.number == 4) TRY(read_parameter(job, message, err));
+    if (f.number == 4) TRY(read_limit(job, message, err));
     if (f.number == 4) continue;
     TRY(read_input(job, message, &raws, &seen, err));
   }

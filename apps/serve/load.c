@@ -7,11 +7,13 @@
 #include "server.h"
 
 enum { START_SECONDS = 120 }; /* in which a process of a Python handler has to be ready, as TorchServe has it */
+enum { SEQUENCE_QUEUE = 16 };
 
 void serve_free_version(serve_version *v) {
   if (!v) return;
   serve_python_free(v);
   for (uint32_t i = 0; i < v->idle_count; i++) serve_session_free(v->idle[i]);
+  serve_free_pools(v);
   td_model_free(v->model);
   sys_unmap(&v->archive);
   base_free(&base_libc_allocator, v->idle, SERVE_MOST_WORKERS * sizeof *v->idle);
@@ -29,6 +31,10 @@ void serve_configure(serve_version *v, const serve_config *c) {
   if (c->start_s >= 0) v->start_ns = (uint64_t)c->start_s * 1000000000u;
   if (c->client_ms >= 0) v->client_ms = (uint64_t)c->client_ms;
   if (c->queue >= 0) v->queue_limit = (uint32_t)c->queue;
+  if (c->sequences > 0) v->most_sequences = (uint32_t)c->sequences; /* 0, as TorchServe has it, says nothing */
+  if (c->sequence_queue > 0) v->sequence_queue = (uint32_t)c->sequence_queue;
+  if (c->sequence_idle_ms > 0) v->sequence_idle_ms = (uint64_t)c->sequence_idle_ms;
+  if (c->sequence_limit_ms >= 0) v->sequence_limit_ms = (uint64_t)c->sequence_limit_ms;
 }
 
 static serve_version *new_version(serve_server *server, const char *name, const char *url) {
@@ -47,7 +53,7 @@ static serve_version *new_version(serve_server *server, const char *name, const 
   v->batch_rows = 1;
   const serve_options *o = &server->options;
   serve_configure(v, &(serve_config){o->start_workers, o->start_workers, o->batch, o->delay_ms, o->timeout_s, o->queue,
-                                     -1, START_SECONDS});
+                                     -1, START_SECONDS, o->sequences, SEQUENCE_QUEUE, o->sequence_idle_ms, 0});
   if (v->name && v->url && v->idle) return v;
   serve_free_version(v);
   return NULL;
@@ -96,7 +102,6 @@ static td_status make_session(serve_version *v, void **out, td_error *err) {
   TRY(serve_session_new(v->server, v->model, v->threads, v->first_bytes, &session, err));
   const td_status status = v->session_count ? TD_OK : serve_warm(v, serve_session_run(session), err);
   serve_session_settle(session);
-  v->first_bytes = serve_session_first(session);
   if (status == TD_OK) *out = session;
   else serve_session_free(session);
   return status;
@@ -110,10 +115,12 @@ static void free_session(serve_version *v, void *session) {
 /* Adds sessions up to `workers`. */
 static td_status add_sessions(serve_version *v, uint32_t workers, td_error *err) {
   if (v->python) return serve_python_start(v, workers, err);
+  TRY(serve_make_pools(v, workers, err));
   while (v->session_count < workers) {
     void *session;
     TRY(make_session(v, &session, err));
     pthread_mutex_lock(&v->server->lock);
+    v->first_bytes = serve_session_first(session);
     v->idle[v->idle_count++] = session;
     v->session_count++;
     pthread_cond_signal(&v->server->more);

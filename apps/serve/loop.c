@@ -367,6 +367,7 @@ void serve_take_done(serve_server *server) {
   while (job) {
     serve_job *next = job->next;
     serve_end_pair(job);
+    serve_leave_sequence(job);
     if (job->finish) job->finish(job);
     else job->respond(job);
     job = next;
@@ -413,6 +414,7 @@ static void sweep(loop *l) {
       serve_expire(l->server->models[i]->versions[j]);
       serve_python_watch(l->server->models[i]->versions[j]);
     }
+  serve_sweep_sequences(l->server);
   for (connection *c = l->all; c < l->all + CONNECTIONS; c++) {
     if (c->channel.fd < 0 || c->state == COMPUTE) continue;
     if (l->closing && c->state == READ_HEAD && c->count == 0) connection_drop(l, c);

@@ -137,6 +137,7 @@ static td_status serve(serve_server *s, char **words, int count, base_arena *are
   if (status == TD_OK) status = serve_load_start(s, words, count, arena, err);
   if (status == TD_OK) status = serve_start_threads(s, arena, err);
   if (status == TD_OK) status = serve_run(s, ready, err);
+  serve_end_sequences(s, NULL); /* the loader frees them before it ends */
   serve_stop_threads(s);
   serve_take_done(s); /* whose clients had gone */
   serve_free_workflows(s);
@@ -180,6 +181,8 @@ int main(int count, char **words) {
                                      .transfer_s = 30,
                                      .batch = 1,
                                      .delay_ms = 100,
+                                     .sequences = 100,
+                                     .sequence_idle_ms = 60000,
                                      .start_workers = -1}};
   td_error err = {.offset = -1};
   td_defaults room;

@@ -282,6 +282,17 @@ static void print_workers(base_text *to, const serve_version *v) {
   base_text_print(to, "\n    ],\n");
 }
 
+/* 0 where a model has no sequences, as TorchServe tells it. */
+static void print_sequences(base_text *to, const serve_version *v) {
+  const bool has = v->model && td_model_state_count(v->model);
+  base_text_print(to,
+                  "    \"stateful\": %s,\n    \"sequenceMaxIdleMSec\": %llu,\n    \"sequenceTimeoutMSec\": %llu,\n"
+                  "    \"maxNumSequence\": %u,\n    \"maxSequenceJobQueueSize\": %u,\n",
+                  has ? "true" : "false", has ? (unsigned long long)v->sequence_idle_ms : 0,
+                  has ? (unsigned long long)v->sequence_limit_ms : 0, has ? v->most_sequences : 0,
+                  has ? v->sequence_queue : 0);
+}
+
 static void print_version(base_text *to, const serve_version *v) {
   base_text_print(to, "  {\n    \"modelName\": \"%s\",\n    \"modelVersion\": ", v->name);
   base_text_quote(to, v->number, strlen(v->number));
@@ -291,11 +302,12 @@ static void print_version(base_text *to, const serve_version *v) {
       to,
       ",\n    \"runtime\": \"%s\",\n    \"minWorkers\": %u,\n    \"maxWorkers\": %u,\n    \"batchSize\": %u,\n"
       "    \"maxBatchDelay\": %llu,\n    \"responseTimeout\": %llu,\n    \"startupTimeout\": %llu,\n    "
-      "\"clientTimeoutInMills\": %llu,\n    "
-      "\"loadedAtStartup\": %s,\n",
+      "\"clientTimeoutInMills\": %llu,\n",
       v->runtime, v->min_workers, v->max_workers, v->batch_size, (unsigned long long)v->delay_ms,
       (unsigned long long)(v->limit_ns / 1000000000u), (unsigned long long)(v->start_ns / 1000000000u),
-      (unsigned long long)v->client_ms, v->at_start ? "true" : "false");
+      (unsigned long long)v->client_ms);
+  print_sequences(to, v);
+  base_text_print(to, "    \"loadedAtStartup\": %s,\n", v->at_start ? "true" : "false");
   if (v->split || v->shadow)
     base_text_print(to, "    \"trafficSplit\": %u,\n    \"trafficShadow\": %u,\n", v->split, v->shadow);
   print_workers(to, v);

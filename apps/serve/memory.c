@@ -90,6 +90,13 @@ void serve_hold(serve_server *server, uint64_t bytes, uint64_t before) {
   __atomic_add_fetch(&server->held, bytes - before, __ATOMIC_RELAXED);
 }
 
+void serve_keep_bytes(serve_server *server, uint64_t bytes, uint64_t before) {
+  serve_hold(server, bytes, before);
+  __atomic_add_fetch(&server->kept, bytes - before, __ATOMIC_RELAXED);
+}
+
+uint64_t serve_kept(const serve_server *server) { return __atomic_load_n(&server->kept, __ATOMIC_RELAXED); }
+
 uint64_t serve_held(const serve_server *server) { return __atomic_load_n(&server->held, __ATOMIC_RELAXED); }
 
 void serve_refuse_memory(serve_job *job) {

@@ -23,7 +23,7 @@ void serve_count(serve_histogram *h, uint64_t ns) {
 typedef struct figures {
   char *labels;
   serve_histogram queue, compute, batches;
-  uint64_t depth, workers;
+  uint64_t depth, workers, sequences, started, ended, timed_out;
   serve_compared compared;
 } figures;
 
@@ -42,6 +42,10 @@ static bool take(serve_job *job, serve_version *v, const char *host, figures *f)
   f->compared = v->compared;
   f->workers = v->session_count;
   pthread_mutex_unlock(&v->server->lock);
+  f->sequences = v->sequences;
+  f->started = v->started_sequences;
+  f->ended = v->ended_sequences;
+  f->timed_out = v->timed_out_sequences;
   return f->labels != NULL;
 }
 
@@ -50,6 +54,10 @@ static uint64_t latency(const figures *f) { return f->compute.total_us + f->queu
 static uint64_t waited(const figures *f) { return f->queue.total_us; }
 static uint64_t waiting(const figures *f) { return f->depth; }
 static uint64_t workers(const figures *f) { return f->workers; }
+static uint64_t sequences(const figures *f) { return f->sequences; }
+static uint64_t started(const figures *f) { return f->started; }
+static uint64_t ended(const figures *f) { return f->ended; }
+static uint64_t timed_out(const figures *f) { return f->timed_out; }
 static uint64_t batches(const figures *f) { return f->batches.count; }
 static uint64_t compared(const figures *f) { return f->compared.count; }
 static uint64_t failed(const figures *f) { return f->compared.failed; }
@@ -69,6 +77,10 @@ static const struct {
                 {"treadle_shadow_dropped_total", "counter", dropped},
                 {"treadle_shadow_microseconds_total", "counter", shadow_us},
                 {"treadle_shadow_default_microseconds_total", "counter", default_us},
+                {"treadle_sequences_started_total", "counter", started},
+                {"treadle_sequences_ended_total", "counter", ended},
+                {"treadle_sequences_timed_out_total", "counter", timed_out},
+                {"treadle_sequences", "gauge", sequences},
                 {"treadle_queue_depth", "gauge", waiting},
                 {"treadle_workers", "gauge", workers}};
 

@@ -106,5 +106,6 @@ void serve_remove_version(serve_server *server, serve_model *m, uint32_t index) 
   if (m->current > index) m->current--;
   if (!m->count) remove_model(server, m);
   serve_note_health(server);
+  serve_end_sequences(server, v);
   serve_release(v);
 }

@@ -195,7 +195,8 @@ static bool model_ready(serve_job *job, char **parts) {
 static bool server_about(serve_job *job, char **parts) {
   (void)parts;
   serve_answer(job, 200,
-               "{\"name\":\"treadle\",\"version\":\"%s\",\"extensions\":[\"binary_tensor_data\",\"model_repository\"]}",
+               "{\"name\":\"treadle\",\"version\":\"%s\",\"extensions\":[\"binary_tensor_data\",\"model_repository\","
+               "\"sequence\"]}",
                td_version());
   return true;
 }
@@ -244,6 +245,20 @@ static bool renew_key(serve_job *job, char **parts) {
 
 /* ---- inference ---- */
 
+/* Has the version somebody who can compute it? Else the job is refused. */
+static bool has_workers(serve_job *job) {
+  if (!job->version->max_workers) {
+    serve_refuse(job, 503, "model %s has no workers: scale it up", job->version->name);
+    return false;
+  }
+  if (job->version->python && !serve_python_works(job->version)) {
+    serve_refuse(job, 503, "the workers of model %s have ended and cannot be started: the server's log says why",
+                 job->version->name);
+    return false;
+  }
+  return true;
+}
+
 bool serve_enter(serve_job *job, const serve_protocol *protocol) {
   job->protocol = protocol;
   if (job->version->python && protocol) {
@@ -251,18 +266,13 @@ bool serve_enter(serve_job *job, const serve_protocol *protocol) {
                  job->version->name, job->version->name);
     return true;
   }
-  if (!job->version->max_workers) {
-    serve_refuse(job, 503, "model %s has no workers: scale it up", job->version->name);
-    return true;
+  if (!serve_join_sequence(job)) return true;
+  if (has_workers(job)) {
+    if (serve_queue_shadowed(job)) return false;
+    job->is_full = true;
+    serve_refuse(job, 503, "the queue of model %s is full: try again later", job->version->name);
   }
-  if (job->version->python && !serve_python_works(job->version)) {
-    serve_refuse(job, 503, "the workers of model %s have ended and cannot be started: the server's log says why",
-                 job->version->name);
-    return true;
-  }
-  if (serve_queue_shadowed(job)) return false;
-  job->is_full = true;
-  serve_refuse(job, 503, "the queue of model %s is full: try again later", job->version->name);
+  serve_leave_sequence(job);
   return true;
 }
 
@@ -270,11 +280,14 @@ static bool compute(serve_job *job, char **parts, const serve_protocol *protocol
   return !serve_find_turn(job, parts[0], parts[1]) || serve_enter(job, protocol);
 }
 
-static bool infer(serve_job *job, char **parts) { return compute(job, parts, &serve_v2); }
+static bool infer(serve_job *job, char **parts) {
+  return !serve_find_turn(job, parts[0], parts[1]) || !serve_name_v2(job) || serve_enter(job, &serve_v2);
+}
 
 bool serve_predict(serve_job *job) {
   const serve_handler *handler = job->version->handler;
   if (job->version->python) return serve_enter(job, NULL);
+  if (!job->is_grpc && !serve_name_by_fields(job)) return true;
   return serve_enter(job, handler ? handler->protocol : &serve_prediction);
 }
 

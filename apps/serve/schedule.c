@@ -3,7 +3,7 @@
  * Compute threads belong to all models: however many are loaded, no more threads compute than there are CPUs. A version
  * has as many sessions as it has workers, each of one thread; a thread takes the version that has waited longest and
  * has a session left. It takes what is there and waits for no more: a batch grows while all threads are busy. */
-#include "server.h"
+#include "sequence.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -73,16 +73,49 @@ static serve_version *take_version(serve_server *server) {
   return v;
 }
 
-/* What explains and what does not are no batch: a handler asks for it once. */
+/* Where the first job stands that can be computed: no other one of its sequence is; *before: the job in front of it.
+ * NULL: there is none. */
+static serve_job **find_ready(serve_version *v, serve_job **before) {
+  *before = NULL;
+  for (serve_job **at = &v->first; *at; at = &(*at)->next) {
+    if (!(*at)->sequence || !(*at)->sequence->is_busy) return at;
+    *before = *at;
+  }
+  return NULL;
+}
+
+/* A version stands in the line as long as it has a job that can be computed. */
+static void settle_line(serve_version *v) {
+  serve_job *before;
+  const bool is_ready = find_ready(v, &before) != NULL;
+  if (is_ready && !v->waiting) append_waiting(v);
+  if (is_ready || !v->waiting) return;
+  serve_version **line = &v->server->waiting;
+  while (*line != v) line = &(*line)->next_waiting;
+  *line = v->next_waiting;
+  v->waiting = false;
+}
+
+/* Takes the job that *at points to out of the queue. */
+static serve_job *take_out(serve_version *v, serve_job **at, serve_job *before) {
+  serve_job *job = *at;
+  *at = job->next;
+  if (v->last == job) v->last = before;
+  job->is_queued = false;
+  v->depth--;
+  return job;
+}
+
+/* What explains and what does not are no batch: a handler asks for it once. A request of a sequence is computed alone,
+ * by the session of that. */
 static uint32_t take_jobs(serve_version *v, serve_job **jobs) {
+  serve_job *before, **at = find_ready(v, &before);
   uint32_t count = 0;
   const uint32_t most = v->batch_rows < SERVE_MOST_BATCH ? v->batch_rows : SERVE_MOST_BATCH;
-  while (v->first && count < most && (!count || v->first->explains == jobs[0]->explains)) {
-    jobs[count++] = v->first;
-    v->first->is_queued = false;
-    v->first = v->first->next;
-    v->depth--;
-  }
+  jobs[count++] = take_out(v, at, before);
+  if (jobs[0]->sequence) jobs[0]->sequence->is_busy = true;
+  while (!jobs[0]->sequence && *at && count < most && !(*at)->sequence && (*at)->explains == jobs[0]->explains)
+    jobs[count++] = take_out(v, at, before);
   return count;
 }
 
@@ -108,12 +141,14 @@ static void work(void *user) {
     }
     const uint32_t count = take_jobs(v, jobs), cpus = v->threads;
     void *session = v->idle[--v->idle_count];
-    if (v->first) append_waiting(v); /* others may have its next jobs */
+    settle_line(v); /* others may have its next jobs */
     pthread_mutex_unlock(&server->lock);
     const uint64_t begin = sys_clock_ns();
     uint32_t left = count; /* jobs that are still ours */
     bool is_there = true;
+    serve_sequence *sequence = jobs[0]->sequence;
     if (v->python) is_there = serve_python_compute(jobs, &left, session);
+    else if (sequence) serve_compute_sequence(jobs[0]);
     else serve_compute(jobs, count, serve_session_run(session));
     if (!v->python) serve_session_settle(session);
     const uint64_t over = sys_clock_ns();
@@ -121,6 +156,10 @@ static void work(void *user) {
     if (left) note_times(v, jobs, left, begin, over); /* who has the reply finds it counted */
     if (is_there) v->idle[v->idle_count++] = session; /* else the version may be gone, too */
     server->busy -= cpus;
+    if (sequence) {
+      sequence->is_busy = false;
+      settle_line(v);
+    }
     pthread_cond_broadcast(&server->load_more); /* who scales down waits for sessions */
     if (server->waiting) pthread_cond_broadcast(&server->more);
     pthread_mutex_unlock(&server->lock);
@@ -190,25 +229,11 @@ bool serve_queue(serve_job *job) {
     else v->first = job;
     v->last = job;
     v->depth++;
-    if (!v->waiting) append_waiting(v);
+    settle_line(v);
     pthread_cond_signal(&server->more);
   }
   pthread_mutex_unlock(&server->lock);
   return room;
-}
-
-/* Takes the job that *at points to out of the queue; an empty one stands in no line. */
-static void take_out(serve_version *v, serve_job **at, serve_job *before) {
-  serve_job *job = *at;
-  *at = job->next;
-  if (v->last == job) v->last = before;
-  job->is_queued = false;
-  v->depth--;
-  if (v->first) return;
-  serve_version **line = &v->server->waiting;
-  while (*line != v) line = &(*line)->next_waiting;
-  *line = v->next_waiting;
-  v->waiting = false;
 }
 
 void serve_cancel(serve_job *job) {
@@ -220,6 +245,7 @@ void serve_cancel(serve_job *job) {
     serve_job **at = &v->first, *before = NULL;
     for (; *at != job; at = &(*at)->next) before = *at;
     take_out(v, at, before);
+    settle_line(v);
   }
   if (!job->cancel && job->group && --job->group->waiting == 0)
     __atomic_store_n(&job->group->cancel, 1, __ATOMIC_RELAXED);
@@ -237,14 +263,14 @@ void serve_expire(serve_version *v) {
   pthread_mutex_lock(&v->server->lock);
   for (serve_job **at = &v->first; *at;)
     if ((*at)->deadline_ns < now) {
-      serve_job *job = *at;
-      take_out(v, at, before);
+      serve_job *job = take_out(v, at, before);
       job->next = late;
       late = job;
     } else {
       before = *at;
       at = &before->next;
     }
+  settle_line(v);
   pthread_mutex_unlock(&v->server->lock);
   for (; late; late = next) {
     next = late->next;
@@ -276,11 +302,11 @@ serve_job *serve_take_queue(serve_version *v) {
   serve_job *taken = NULL;
   pthread_mutex_lock(&v->server->lock);
   while (v->first) {
-    serve_job *job = v->first;
-    take_out(v, &v->first, NULL);
+    serve_job *job = take_out(v, &v->first, NULL);
     job->next = taken;
     taken = job;
   }
+  settle_line(v);
   pthread_mutex_unlock(&v->server->lock);
   return taken;
 }

@@ -18,6 +18,8 @@ typedef struct serve_job serve_job;
 typedef struct serve_log serve_log;
 typedef struct serve_flight serve_flight;
 typedef struct serve_workflow serve_workflow;
+typedef struct serve_sequence serve_sequence;
+typedef struct serve_pool serve_pool;
 struct fmt_json;
 
 /* Jobs that run as one: the run ends early when nobody waits for any of them. Under server->lock but for `cancel`. */
@@ -90,12 +92,18 @@ struct serve_job {
   serve_group *group;     /* that it runs in; NULL: none */
   bool is_queued;         /* in its version's queue; under server->lock */
   const serve_protocol *protocol;
-  struct serve_pair *pair; /* that it is compared in (traffic.c); NULL: none */
-  bool explains;           /* of /explanations: its handler is to say why it answers so */
-  bool is_parted;          /* its type is told already, with a part of the reply */
-  bool is_copy;            /* for a comparison: nobody waits for its reply */
-  bool is_default;         /* it named no version, and has the default one */
-  serve_version *version;  /* of which it holds a reference */
+  struct serve_pair *pair;  /* that it is compared in (traffic.c); NULL: none */
+  bool explains;            /* of /explanations: its handler is to say why it answers so */
+  bool is_parted;           /* its type is told already, with a part of the reply */
+  bool is_copy;             /* for a comparison: nobody waits for its reply */
+  bool is_default;          /* it named no version, and has the default one */
+  bool names_version;       /* it did */
+  base_str sequence_id;     /* that the request says, where its model has state; at == NULL: it stands alone */
+  bool starts, ends;        /* it is the sequence's first one, or its last */
+  bool begins;              /* it is the first one also without saying so, where no other was */
+  bool has_begun;           /* a sequence, as the first one that was computed */
+  serve_sequence *sequence; /* that it is in, until it comes back; NULL: none */
+  serve_version *version;   /* of which it holds a reference */
   td_tensor *inputs;
   const http_field *fields; /* of the request's head */
   uint32_t field_count;
@@ -115,7 +123,8 @@ struct serve_job {
 };
 
 #define SERVE_MOST_TIMEOUT_US ((int64_t)86400000000) /* of a request's own limit, as Triton's clients give it */
-enum { SERVE_BUCKETS = 14, SERVE_MOST_WORKERS = 1024, SERVE_MOST_BATCH = 64 };
+enum { SERVE_BUCKETS = 14, SERVE_MOST_WORKERS = 1024, SERVE_MOST_BATCH = 64, SERVE_SEQUENCE_PLACES = 1024 };
+enum { SERVE_MOST_SEQUENCES = 65536 };
 typedef struct serve_histogram {
   uint64_t buckets[SERVE_BUCKETS], total_us, count;
 } serve_histogram;
@@ -143,6 +152,8 @@ struct serve_version {
   uint32_t split, shadow;           /* of 100 requests for no version: answered by it; copied for comparison */
   uint32_t split_turn, shadow_turn; /* hundredths of the next one of these */
   serve_compared compared;
+  uint32_t sequences; /* there are */
+  uint64_t started_sequences, ended_sequences, timed_out_sequences;
   bool at_start;
   /* ---- under server->lock ---- */
   serve_job *first, *last; /* the queue */
@@ -150,11 +161,15 @@ struct serve_version {
   uint32_t batch_rows;         /* most jobs for which joining pays, by measurement; at most batch_size */
   uint64_t limit_ns, delay_ms; /* that a request may take; TorchServe's maxBatchDelay, which is only told */
   uint64_t start_ns;           /* in which a process of a Python handler has to be ready */
+  uint64_t sequence_idle_ms, sequence_limit_ms; /* that a sequence may rest, or last at all; 0: however long */
+  uint32_t most_sequences, sequence_queue;      /* requests that may wait behind the one that is computed */
   uint64_t client_ms;   /* after which clients have given up, by TorchServe's clientTimeoutInMills; 0: not known */
   void **idle;          /* sessions (serve_session, serve_worker) that no thread has; room for SERVE_MOST_WORKERS */
   uint64_t first_bytes; /* of sessions: what the first one took when it was warmed */
   uint32_t idle_count, session_count;
-  uint32_t threads;            /* of each session: the CPUs over the workers */
+  uint32_t threads;  /* of each session: the CPUs over the workers */
+  serve_pool *pools; /* whose threads sequences compute with (session.c) */
+  uint32_t next_pool;
   int64_t loaded_s;            /* Unix time */
   serve_job freeing;           /* what has the loader free it */
   serve_version *next_waiting; /* of versions that have jobs */
@@ -190,6 +205,7 @@ typedef struct serve_options {
       *access_log, *allowed_hosts, *cors[SERVE_CORS];
   int64_t workers, queue, timeout_s, transfer_s, most_bytes, most_held, drain_s, batch, delay_ms, start_workers,
       delay_s, trust_network;
+  int64_t sequences, sequence_idle_ms;
   int64_t python_handlers, python_memory; /* MiB of a worker; 0: no limit */
   int64_t start, stop, foreground, no_tokens, model_api, help, version, ignored;
 } serve_options;
@@ -203,10 +219,11 @@ struct serve_server {
   uint32_t model_count;
   serve_workflow **workflows; /* the loop's, sorted by name */
   uint32_t workflow_count;
-  uint64_t replies[3];                    /* of 2xx, 4xx, 5xx; the loop's */
-  uint64_t requests;                      /* that were given an id of ours; the loop's */
-  uint64_t held;                          /* bytes that all jobs hold; any thread's (memory.c) */
-  serve_log *log;                         /* NULL: none is kept */
+  serve_sequence *sequences[SERVE_SEQUENCE_PLACES]; /* the loop's, by their ids */
+  uint64_t replies[3];                              /* of 2xx, 4xx, 5xx; the loop's */
+  uint64_t requests;                                /* that were given an id of ours; the loop's */
+  uint64_t held, kept; /* bytes that jobs and sequences hold, and sequences alone; any thread's (memory.c) */
+  serve_log *log;      /* NULL: none is kept */
   char keys[SERVE_KEYS][SERVE_KEY_BYTES]; /* management, inference, API; "": tokens are not asked for */
   pthread_mutex_t lock;
   pthread_cond_t more;    /* jobs for compute threads */
@@ -226,9 +243,10 @@ struct serve_server {
 /* What an archive or a request says of a version; -1: nothing. */
 typedef struct serve_config {
   int64_t min_workers, max_workers, batch, delay_ms, timeout_s, queue, client_ms, start_s;
+  int64_t sequences, sequence_queue, sequence_idle_ms, sequence_limit_ms;
 } serve_config;
 #define SERVE_SAYS_NOTHING \
-  { -1, -1, -1, -1, -1, -1, -1, -1 }
+  { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1 }
 
 /* yaml.c: model-config.yaml, which errors call `what`. */
 td_status serve_read_yaml(const char *what, const void *bytes, size_t size, serve_config *config, td_error *err);
@@ -271,8 +289,24 @@ serve_version *serve_find_turn(serve_job *job, const char *name, const char *num
 bool serve_queue_shadowed(serve_job *job);
 void serve_end_pair(serve_job *job);
 
+/* sequence.c: requests of a sequence, which a model with session state answers one after the other. What a request says
+ * of its sequence: in TorchServe's header fields, or as `id` (at == NULL: none). False: it is refused. */
+#define SERVE_SEQUENCE_ID "ts_request_sequence_id"
+#define SERVE_SEQUENCE_START "ts_request_sequence_start"
+#define SERVE_SEQUENCE_END "ts_request_sequence_end"
+bool serve_name_by_fields(serve_job *job);
+bool serve_name_sequence(serve_job *job, base_str id, bool starts, bool ends);
+bool serve_is_true(base_str text);
+/* On the loop's thread, before the job is queued and when it has come back. False: it is refused. */
+bool serve_join_sequence(serve_job *job);
+void serve_leave_sequence(serve_job *job);
+void serve_sweep_sequences(serve_server *server); /* ends those that have rested for too long */
+/* Of a version, or (NULL) of all: what waits is still answered. */
+void serve_end_sequences(serve_server *server, const serve_version *v);
+
 /* batch.c: computes jobs of one version, joined where they can be; each is refused or has its reply then. */
 void serve_compute(serve_job **jobs, uint32_t count, td_session *session);
+void serve_compute_sequence(serve_job *job); /* a request of one, by its own session */
 /* Runs the version once on zeros, and measures for how many jobs joining pays. */
 td_status serve_warm(serve_version *v, td_session *session, td_error *err);
 
@@ -302,13 +336,20 @@ bool serve_grow_body(serve_job *job, size_t cap);    /* false: out of memory, or
 void serve_free_body(serve_job *job);
 void serve_drop_bytes(serve_job *job, char *body, size_t cap); /* of what was its body before */
 uint64_t serve_held(const serve_server *server);
+uint64_t serve_kept(const serve_server *server);                        /* of that, what sequences have */
 void serve_hold(serve_server *server, uint64_t bytes, uint64_t before); /* counts so many instead of those before */
+void serve_keep_bytes(serve_server *server, uint64_t bytes, uint64_t before); /* the same of a sequence */
 
 /* session.c: a session of the engine. `first`: bytes of a first run, beyond which it is counted; 0: those of its own
  * first one. serve_session_settle: behind each run, when its outputs are not needed any more; may make it anew. */
 typedef struct serve_session serve_session;
 td_status serve_session_new(serve_server *server, const td_model *model, uint32_t threads, uint64_t first,
                             serve_session **out, td_error *err);
+/* Of a sequence: it has a share of the version's threads, all its bytes are counted, and it is never made anew. */
+td_status serve_session_new_kept(serve_version *v, serve_session **out, td_error *err);
+/* The loader's: threads for sequences, beside so many workers. */
+td_status serve_make_pools(serve_version *v, uint32_t workers, td_error *err);
+void serve_free_pools(serve_version *v);
 td_session *serve_session_run(const serve_session *s);
 uint64_t serve_session_first(const serve_session *s); /* 0: it has not run */
 void serve_session_settle(serve_session *s);
@@ -443,6 +484,8 @@ bool serve_page(serve_job *job, char **parts);
 /* v2.c, v1.c, predict.c, text.c: KServe's inference, TorchServe's image_classifier and text_classifier. */
 extern const serve_protocol serve_v2, serve_v1, serve_prediction, serve_text;
 enum { SERVE_MOST_JSON = 1 << 24 }; /* bytes of tensors as JSON */
+/* v2.c: which sequence a request is of; false: it is refused. */
+bool serve_name_v2(serve_job *job);
 /* v2.c: a number of JSON as an element. False: it is none (NULL), or one that the type does not hold. */
 bool serve_store_number(const td_tensor *t, int64_t index, const struct fmt_json *v);
 bool serve_print_element(base_text *to, const td_tensor *t, int64_t index); /* false: JSON cannot say it */

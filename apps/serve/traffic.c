@@ -194,6 +194,7 @@ static serve_version *take_turn(const serve_model *m, bool shadow) {
 
 serve_version *serve_find_turn(serve_job *job, const char *name, const char *number) {
   serve_version *v = serve_find(job, name, number);
+  job->names_version = number != NULL;
   if (!v || number) return v;
   serve_version *other = take_turn(serve_find_model(job->server, name), false);
   job->is_default = !other;
@@ -205,7 +206,7 @@ serve_version *serve_find_turn(serve_job *job, const char *name, const char *num
 }
 
 bool serve_queue_shadowed(serve_job *job) {
-  const serve_model *m = job->is_default ? serve_find_model(job->server, job->version->name) : NULL;
+  const serve_model *m = job->is_default && !job->sequence ? serve_find_model(job->server, job->version->name) : NULL;
   serve_version *v = m && job->protocol && !job->server->draining ? take_turn(m, true) : NULL;
   serve_job *copy = v ? begin_pair(job, v) : NULL;
   const bool queued = serve_queue(job);

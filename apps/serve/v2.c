@@ -6,6 +6,7 @@
 
 #include "fmt/image.h"
 #include "fmt/json.h"
+#include "member.h"
 #include "server.h"
 
 static const struct {
@@ -185,7 +186,6 @@ bool serve_print_element(base_text *to, const td_tensor *t, int64_t i) {
 }
 
 static td_status print_data(base_text *to, const char *name, const td_tensor *t, int64_t count, td_error *err) {
-  if (t->dtype == TD_F16 || t->dtype == TD_BF16) return bad(err, name, "FP16 and BF16 are given as binary data alone");
   base_text_print(to, ",\"data\":[");
   for (int64_t i = 0; i < count; i++) {
     if (i) base_text_add(to, ",", 1);
@@ -241,7 +241,6 @@ static td_status print_outputs(serve_job *job, const td_tensor *outputs, size_t 
   const fmt_json *asked = fmt_json_get(root, "outputs");
   const char *id = fmt_json_text(fmt_json_get(root, "id"));
   const size_t all = td_model_output_count(model), count = asked ? fmt_json_count(asked) : all;
-  if (count > all) return bad(err, NULL, "more outputs are asked for than the model has");
   base_text_print(&job->reply, "{\"model_name\":");
   base_text_quote(&job->reply, job->version->name, strlen(job->version->name));
   base_text_print(&job->reply, ",\"model_version\":");
@@ -255,7 +254,6 @@ static td_status print_outputs(serve_job *job, const td_tensor *outputs, size_t 
     const fmt_json *output = fmt_json_at(asked, i);
     const char *name = fmt_json_text(fmt_json_get(output, "name"));
     size_t index = i;
-    if (asked && !name) return bad(err, NULL, "an output has no name");
     if (asked) TRY(td_model_find_output(model, name, &index, err));
     if (i) base_text_add(&job->reply, ",", 1);
     const bool is_binary = wants_binary(root, output);
@@ -297,20 +295,73 @@ static td_status read_bytes(serve_job *job, td_error *err) {
   return TD_OK;
 }
 
+/* ---- sequences ---- */
+
+static size_t json_bytes(const serve_job *job) { return job->json_count < 0 ? job->count : (size_t)job->json_count; }
+
+bool serve_name_v2(serve_job *job) {
+  static const char key[] = "\"sequence_";
+  const size_t count = json_bytes(job);
+  const fmt_json *root;
+  td_error err = {.offset = -1};
+  if (!count || count > SERVE_MOST_JSON || !memmem(job->body, count, key, sizeof key - 1)) return true;
+  const base_str text = serve_find_member((base_str){job->body, count}, "parameters");
+  if (!text.length || fmt_json_read(job->arena, "parameters", text.at, text.length, &root, &err) != TD_OK) return true;
+  const fmt_json *id = fmt_json_get(root, "sequence_id");
+  base_str name = {NULL, 0};
+  char number[24];
+  if (fmt_json_is(id, FMT_JSON_TEXT)) name = (base_str){fmt_json_text(id), id->count};
+  else if (fmt_json_is(id, FMT_JSON_INT) && id->u.i >= 0)
+    name = (base_str){number, (size_t)snprintf(number, sizeof number, "%lld", (long long)id->u.i)};
+  else if (id) {
+    serve_refuse(job, 400, "sequence_id is neither a text nor a number from 1 to %lld", (long long)INT64_MAX);
+    return false;
+  }
+  return serve_name_sequence(job, name, fmt_json_is(fmt_json_get(root, "sequence_start"), FMT_JSON_TRUE),
+                             fmt_json_is(fmt_json_get(root, "sequence_end"), FMT_JSON_TRUE));
+}
+
+/* ---- requests ---- */
+
+/* What cannot be replied is refused before it is computed: the state of a sequence is not to be ahead of its replies.
+ */
+static td_status check_outputs(const serve_job *job, const fmt_json *root, td_error *err) {
+  const td_model *model = job->version->model;
+  const fmt_json *asked = fmt_json_get(root, "outputs");
+  const size_t all = td_model_output_count(model), count = asked ? fmt_json_count(asked) : all;
+  if (count > all) return bad(err, NULL, "more outputs are asked for than the model has");
+  for (size_t i = 0; i < count; i++) {
+    td_value_info info = {.size = sizeof info};
+    const fmt_json *output = fmt_json_at(asked, i);
+    const char *name = fmt_json_text(fmt_json_get(output, "name"));
+    size_t index = i;
+    if (asked && !name) return bad(err, NULL, "an output has no name");
+    if (asked) TRY(td_model_find_output(model, name, &index, err));
+    TRY(td_model_output(model, index, &info, err));
+    if ((info.dtype == TD_F16 || info.dtype == TD_BF16) && !wants_binary(root, output))
+      return bad(err, info.name, "FP16 and BF16 are given as binary data alone");
+  }
+  return TD_OK;
+}
+
 static td_status read_request(serve_job *job, td_error *err) {
   const fmt_json *root;
   if (!job->body) return bad(err, NULL, "the request is empty");
   if (job->json_count == 0) return read_bytes(job, err);
-  const size_t json = job->json_count < 0 ? job->count : (size_t)job->json_count;
+  const size_t json = json_bytes(job);
   base_str rest = {job->body + json, job->count - json};
   if (json > SERVE_MOST_JSON) return bad(err, NULL, "more than 16 MiB of JSON: send tensors as binary data");
   TRY(fmt_json_read(job->arena, "the request", job->body, json, &root, err));
   job->asked = root;
   const fmt_json *inputs = fmt_json_get(root, "inputs");
   const fmt_json *limit = fmt_json_get(fmt_json_get(root, "parameters"), "timeout");
+  if (!job->sequence && td_model_state_count(job->version->model) &&
+      fmt_json_get(fmt_json_get(root, "parameters"), "sequence_id"))
+    return bad(err, NULL, "sequence_id is written with escapes"); /* by which it was not found */
   if (fmt_json_is(limit, FMT_JSON_INT) && limit->u.i > 0 && limit->u.i < SERVE_MOST_TIMEOUT_US)
     serve_limit(job, (uint64_t)limit->u.i * 1000u);
   if (!fmt_json_is(inputs, FMT_JSON_ARRAY)) return bad(err, NULL, "the request has no inputs");
+  TRY(check_outputs(job, root, err));
   for (size_t i = 0; i < fmt_json_count(inputs); i++) TRY(read_input(job, fmt_json_at(inputs, i), &rest, err));
   return rest.length ? bad(err, NULL, "there are bytes behind the last tensor") : TD_OK;
 }

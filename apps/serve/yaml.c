@@ -20,7 +20,11 @@ static const key keys[] = {{"minWorkers", offsetof(serve_config, min_workers), 0
                            {"responseTimeout", offsetof(serve_config, timeout_s), 1, 86400},
                            {"startupTimeout", offsetof(serve_config, start_s), 1, 86400},
                            {"clientTimeoutInMills", offsetof(serve_config, client_ms), 0, 86400000},
-                           {"jobQueueSize", offsetof(serve_config, queue), 1, 65536}};
+                           {"jobQueueSize", offsetof(serve_config, queue), 1, 65536},
+                           {"maxNumSequence", offsetof(serve_config, sequences), 0, SERVE_MOST_SEQUENCES},
+                           {"maxSequenceJobQueueSize", offsetof(serve_config, sequence_queue), 0, 65536},
+                           {"sequenceMaxIdleMSec", offsetof(serve_config, sequence_idle_ms), 0, 86400000},
+                           {"sequenceTimeoutMSec", offsetof(serve_config, sequence_limit_ms), 0, 86400000}};
 
 static const key *find_key(const char *name) {
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)

@@ -1,0 +1,409 @@
+#!/usr/bin/env python3
+"""Sequences of requests to models with session state, by REST and gRPC: check_sequences.py BUILD. Expected answers are sums of
+numbers that f32 holds. Ends with a count of checks."""
+import concurrent.futures
+import http.client
+import json
+import pathlib
+import re
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+
+import check_grpc
+from check_conformance import png
+from check_grpc import KSERVE, TORCH, floats, put, tensor
+
+SUM = """tdir 1
+const %5: f32[3] = {0, 0, 0}
+input %0 "x": f32[3]
+state %1 "sum": f32[3] = %5
+%2 = aten::add(%1, %0): f32[3]
+output "y" %2
+store %1 = %2
+"""
+# What it has seen so far, which grows, a list of it, and its sum.
+GROWING = """tdir 1
+const %5: f32[2, 0] = {}
+input %0 "x": f32[2, n]
+state %1 "cache": f32[2, past] = %5
+state %2 "all": list(f32[...]) = [%5]
+%6 = aten::cat(%1, %0) {dim = 1}
+%7 = aten::append(%2, %0)
+output "y" %6
+store %1 = %6
+store %2 = %7
+"""
+# Runs until no element is larger than 1, which is never where one is not: its state is what it began with.
+WAITING = """tdir 1
+const %9: f32[2] = {0, 0}
+input %0 "x": f32[2]
+state %10 "sum": f32[2] = %9
+const %2: f32[] = {1}
+%11 = aten::add(%0, %10): f32[2]
+%3 = aten::gt(%0, %2): bool[2]
+%4 = aten::any(%3) {dim = [0], keepdim = false}: bool[]
+%5 = prim::Loop(-, %4, %11): f32[2] {
+  block(%6: i64[], %7: f32[2]) {
+    %8 = aten::cos(%7): f32[2]
+    yield %4, %8
+  }
+}
+output "y" %5
+store %10 = %5
+"""
+# Scores of a picture's colours, added up.
+COLOURS = """tdir 1
+const %5: f32[1, 3] = {0, 0, 0}
+input %0 "x": f32[1, 3, 224, 224]
+state %2 "sum": f32[1, 3] = %5
+%1 = aten::mean(%0) {dim = [2, 3], keepdim = false, noop = false}: f32[1, 3]
+%3 = aten::add(%1, %2): f32[1, 3]
+output "y" %3
+store %2 = %3
+"""
+LARGE = SUM.replace("f32[3]", "f32[262144]").replace("{0, 0, 0}", "{" + ", ".join("0" * 262144) + "}")  # 1 MiB of state
+START, UNKNOWN = {"sequence_start": True}, "must specify the START flag on the first request of the sequence"
+
+
+class Checks(check_grpc.Checks):
+    def ask(self, method, path, body=None, **headers):
+        """Status, and JSON where it is."""
+        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        client.request(method, path, body, headers)
+        reply = client.getresponse()
+        text = reply.read()
+        self.retry = reply.headers["Retry-After"]
+        client.close()
+        try:
+            return reply.status, json.loads(text)
+        except ValueError:
+            return reply.status, text.decode()
+
+    def infer(self, model, values, shape=None, path="", **parameters):
+        """The output, or the status and what is wrong."""
+        body = {"inputs": [{"name": "x", "datatype": "FP32", "shape": shape or [len(values)], "data": values}]}
+        if parameters:
+            body["parameters"] = parameters
+        status, said = self.ask("POST", f"/v2/models/{model}{path}/infer", json.dumps(body))
+        return said["outputs"][0]["data"] if status == 200 else (status, said["error"])
+
+    def infer_grpc(self, model, values, **parameters):
+        return self.call(KSERVE + "ModelInfer", message(model, values, **parameters))
+
+    def figure(self, name, model="sum"):
+        text = self.ask("GET", "/metrics")[1]
+        return int(re.search(rf'^treadle_{name}{{model_name="{model}",.*}} (\d+)$', text, re.M)[1])
+
+    def expect_unknown(self, what, got):
+        self.expect(what, got, lambda got: got[0] == 400 and UNKNOWN in got[1])
+
+    def wait_for(self, condition):
+        for _ in range(100):
+            if condition():
+                return True
+            time.sleep(0.05)
+        return False
+
+
+def parameter(name, value):
+    kind = put(1, int(value)) if isinstance(value, bool) else put(2, value) if isinstance(value, int) else put(3, value)
+    return put(4, put(1, name) + put(2, kind))
+
+
+def message(model, values, **parameters):
+    return put(1, model) + tensor("x", values) + b"".join(parameter(name, value) for name, value in parameters.items())
+
+
+def values_of(reply):
+    """The raw output of a ModelInferResponse, which stands at its end."""
+    return list(struct.unpack("<3f", reply[-12:])) if isinstance(reply, bytes) else reply
+
+
+def check_rest(c):
+    ones = [1, 2, 3]
+    c.expect("alone", [c.infer("sum", ones) for _ in range(2)], [ones] * 2)
+    c.expect_unknown("no such sequence", c.infer("sum", ones, sequence_id=7))
+    c.expect("it begins", c.infer("sum", ones, sequence_id=7, sequence_start=True), ones)
+    c.expect("another one", c.infer("sum", [0, 0, 1], sequence_id="a b", sequence_start=True), [0, 0, 1])
+    c.expect("it goes on", c.infer("sum", ones, sequence_id=7), [2, 4, 6])
+    c.expect("so does the other", c.infer("sum", [0, 0, 1], sequence_id="a b"), [0, 0, 2])
+    c.expect("alone beside them", c.infer("sum", ones), ones)
+    c.expect("the same id as text", c.infer("sum", ones, sequence_id="7"), [3, 6, 9])
+    c.expect("by its version", c.infer("sum", ones, path="/versions/1", sequence_id=7), [4, 8, 12])
+    c.expect("a wrong input", c.infer("sum", [1, 2], sequence_id=7)[0], 400)
+    c.expect("an output that is not there", c.ask("POST", "/v2/models/sum/infer", json.dumps({
+        "inputs": [{"name": "x", "datatype": "FP32", "shape": [3], "data": ones}], "outputs": [{"name": "z"}], "parameters": {"sequence_id": 7}}))[0], 400)
+    c.expect("changed nothing", c.infer("sum", ones, sequence_id=7), [5, 10, 15])
+    c.expect("of another model", c.infer("growing", [1, 2], [2, 1], sequence_id=7), lambda got: got[0] == 400)
+    c.expect("anew", c.infer("sum", [0, 0, 5], sequence_id=7, **START), [0, 0, 5])
+    c.expect("not anew by a wrong one", (c.infer("sum", [1], sequence_id=7, **START)[0], c.infer("sum", ones, sequence_id=7)), (400, [1, 2, 8]))
+    c.expect("the last one", c.infer("sum", ones, sequence_id=7, sequence_end=True), [2, 4, 11])
+    c.expect_unknown("it has ended", c.infer("sum", ones, sequence_id=7))
+    c.expect("one alone", c.infer("sum", ones, sequence_id=8, sequence_start=True, sequence_end=True), ones)
+    c.expect_unknown("has ended, too", c.infer("sum", ones, sequence_id=8))
+    c.expect_unknown("begun by a wrong one", (c.infer("sum", [1], sequence_id=9, **START), c.infer("sum", ones, sequence_id=9))[1])
+    for wrong in ({"sequence_id": 0}, {"sequence_id": ""}, {"sequence_start": True}, {"sequence_end": True}):
+        c.expect(f"{wrong}", c.infer("sum", ones, **wrong), lambda got: got[0] == 400 and "must specify a non-zero or non-empty correlation ID" in got[1])
+    for wrong in (-1, 1.5, [1], None, True, 2**63, "x" * 129, "a\0b"):
+        c.expect(f"the id {wrong!r:.20}", c.infer("sum", ones, sequence_id=wrong, **START)[0], 400)
+    c.expect("the longest id", c.infer("sum", ones, sequence_id="x" * 128, sequence_start=True, sequence_end=True), ones)
+    c.expect("no state, no sequence", [c.infer("add", ones, sequence_id=7)[0], c.infer("plain", ones, sequence_id=7)], [400, ones])
+    c.expect("what is left", (c.figure("sequences"), c.infer("sum", ones, sequence_id="a b", sequence_end=True), c.figure("sequences")), (1, [1, 2, 5], 0))
+
+
+def check_json(c):
+    """Where the parameters stand in the document, and what else looks like them."""
+    inputs = '"inputs":[{"name":"x","datatype":"FP32","shape":[3],"data":[1,1,1],"parameters":{"sequence_id":1}}]'
+    ask = lambda text: c.ask("POST", "/v2/models/sum/infer", text)
+    data = lambda got: got[1]["outputs"][0]["data"] if got[0] == 200 else got
+    named = '"parameters":{"sequence_id":"j","sequence_start":true}'
+    c.expect("in front", data(ask("{" + named + "," + inputs + "}")), [1] * 3)
+    c.expect("behind", data(ask("{" + inputs + ' ,\n "parameters" : {"sequence_id":"j"} }')), [2] * 3)
+    c.expect("behind a text with quotes and braces", data(ask('{"id":"\\\\\\"}{[\\"sequence_","n":[{}],"m":-1.5e3,' + inputs + ',"parameters":{"sequence_id":"j"}}')), [3] * 3)
+    c.expect("of an input alone", data(ask("{" + inputs + "}")), [1] * 3)
+    c.expect("within another member", data(ask('{"other":{' + named + "}," + inputs + "}")), [1] * 3)
+    c.expect("with escapes", data(ask("{" + inputs + ',"parameters":{"sequence\\u005fid":"j"}}')), [4] * 3)
+    c.expect("with escapes alone", ask("{" + inputs.replace("sequence_id", "s") + ',"parameters":{"sequence\\u005fid":"j"}}')[0], 400)
+    c.expect("the member with escapes", ask("{" + inputs + ',"param\\u0065ters":{"sequence_id":"j"}}')[0], 400)
+    c.expect("twice", ask("{" + inputs + ',"parameters":{"sequence_id":"j"},"parameters":{"sequence_id":"j"}}')[0], 400)
+    for damaged in ("{" + named, '{"sequence_', '{"parameters":{"sequence_id":1', '{"a":"sequence_\\', '"sequence_id"', '[{"sequence_id":1}]', '{"parameters":"sequence_id"}', "{]" + named + "}"):
+        c.expect(f"damaged {damaged}", ask(damaged)[0], 400)
+    raw = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [3], "parameters": {"binary_data_size": 12}}],
+                      "parameters": {"sequence_id": "j", "sequence_end": True}}).encode()
+    c.expect("in front of bytes", data(c.ask("POST", "/v2/models/sum/infer", raw + floats([1, 1, 1]), **{"Inference-Header-Content-Length": str(len(raw))})),
+             [5] * 3)
+
+
+def check_kserve_grpc(c):
+    ones = [1, 2, 3]
+    ask = lambda **parameters: values_of(c.infer_grpc("sum", ones, **parameters))
+    c.expect("no such sequence", ask(sequence_id=11), "INVALID_ARGUMENT")
+    c.expect("it begins", ask(sequence_id=11, sequence_start=True), ones)
+    c.expect("by REST", c.infer("sum", ones, sequence_id=11), [2, 4, 6])
+    c.expect("by gRPC", ask(sequence_id="11"), [3, 6, 9])
+    c.expect("an output that is not there", c.call(KSERVE + "ModelInfer", message("sum", ones, sequence_id=11) + put(6, put(1, "z"))), "INVALID_ARGUMENT")
+    c.expect("changed nothing, and ends", ask(sequence_id=11, sequence_end=True), [4, 8, 12])
+    c.expect("it has ended", ask(sequence_id=11), "INVALID_ARGUMENT")
+    c.expect("id 0", ask(sequence_id=0), "INVALID_ARGUMENT")
+    c.expect("no id", ask(sequence_start=True), "INVALID_ARGUMENT")
+    c.expect("uint64", values_of(c.call(KSERVE + "ModelInfer", put(1, "sum") + tensor("x", ones) + put(4, put(1, "sequence_id") + put(2, put(5, 2**64 - 1))) +
+                                        parameter("sequence_start", True) + parameter("sequence_end", True))), ones)
+    requests = [message("sum", ones, sequence_id="s", sequence_start=i == 0, sequence_end=i == 49) for i in range(50)]
+    replies = list(c.channel.stream_stream(KSERVE + "ModelStreamInfer")(iter(requests), timeout=20))
+    sums = [re.search(rb"\x32\x0c(.{12})", reply, re.S)[1] for reply in replies]
+    c.expect("a stream, in order", sums, [floats([i, 2 * i, 3 * i]) for i in range(1, 51)])
+    c.expect("none is left", c.figure("sequences"), 0)
+
+
+def check_torchserve(c):
+    red, blue = png(255, 0, 0), png(0, 0, 255)
+    ask = lambda picture, **fields: c.ask("POST", "/predictions/colours", picture, **fields)
+    one, both = ask(red)[1], None
+    first = ask(red, ts_request_sequence_id="t")
+    c.expect("an id begins", first, (200, one))
+    status, both = ask(blue, ts_request_sequence_id="t")
+    c.expect("it goes on", (status, both != one, both != ask(blue)[1]), (200, True, True))
+    c.expect("alone", ask(red)[1], one)
+    c.expect("anew", ask(red, TS_Request_Sequence_ID="t", TS_request_sequence_start="TRUE")[1], one)
+    c.expect("the last one", ask(blue, ts_request_sequence_id="t", ts_request_sequence_end="true")[1], both)
+    c.expect("the next one begins", ask(red, ts_request_sequence_id="t")[1], one)
+    c.expect("no picture", ask(b"x", ts_request_sequence_id="t")[0], 400)
+    c.expect("changed nothing", ask(blue, ts_request_sequence_id="t", ts_request_sequence_end="true")[1], both)
+    c.expect("an end without an id", ask(blue, ts_request_sequence_end="true")[0], 400)
+    c.expect("too long", ask(blue, ts_request_sequence_id="t" * 129)[0], 400)
+    entry = lambda key, value: put(3, put(1, key) + put(2, value))
+    grpc_ask = lambda picture, more=b"": c.call(TORCH + "Predictions", put(1, "colours") + entry("data", picture) + more)
+    text = lambda reply: (json.loads(reply[reply.index(b"{"):reply.rindex(b"}") + 1]), reply[reply.rindex(b"}") + 1:].strip()) if isinstance(reply, bytes) else reply
+    c.expect("gRPC: alone", text(grpc_ask(red)), (one, b""))
+    c.expect("gRPC: an id begins", text(grpc_ask(red, put(4, "g"))), (one, put(2, "g")))
+    c.expect("gRPC: it ends", text(grpc_ask(blue, put(4, "g") + entry("ts_request_sequence_end", b"true"))), (both, put(2, "g")))
+    c.expect("gRPC: anew", [text(grpc_ask(red, put(4, "g") + entry("ts_request_sequence_start", b"true")))[0] for _ in range(2)], [one] * 2)
+    c.expect("by REST, too", ask(blue, ts_request_sequence_id="g", ts_request_sequence_end="true")[1], both)
+    c.expect("none is left", c.figure("sequences", "colours"), 0)
+
+
+def check_growing(c):
+    step = lambda name, value, **more: c.infer("growing", [value, -value], [2, 1], sequence_id=name, **more)
+    wanted = lambda first, n: [float(first + i) for i in range(n)] + [-float(first + i) for i in range(n)]
+    for i in range(40):
+        for name, first in (("a", 1), ("b", 100)):
+            c.expect(f"{name} {i}", step(name, first + i, sequence_start=i == 0, sequence_end=i == 39), wanted(first, i + 1))
+
+
+def check_side_by_side(c):
+    """Each of many clients has a sequence, all at once; then many requests of one at once."""
+    started, ended = c.figure("sequences_started_total"), c.figure("sequences_ended_total")
+
+    def client(number):
+        sums = [values_of(c.infer_grpc("sum", [number, i, 1], sequence_id=1000 + number, sequence_start=i == 0, sequence_end=i == 29)) for i in range(30)]
+        return sums == [[number * (i + 1), i * (i + 1) / 2, i + 1] for i in range(30)]
+
+    with concurrent.futures.ThreadPoolExecutor(24) as pool:
+        c.expect("24 sequences at once", set(pool.map(client, range(1, 25))), {True})
+        c.expect("counted", (c.figure("sequences_started_total") - started, c.figure("sequences_ended_total") - ended, c.figure("sequences")), (24, 24, 0))
+        c.infer("sum", [0, 0, 0], sequence_id="one", **START)
+        sums = list(pool.map(lambda _: c.infer("sum", [1, 1, 1], sequence_id="one")[0], range(16)))
+        c.expect("one sequence: each sum once", sorted(sums), list(range(1, 17)))
+        c.expect("it ends", c.infer("sum", [1, 1, 1], sequence_id="one", sequence_end=True), [17] * 3)
+
+
+def check_cancelled(c):
+    """A run that does not end leaves the state as it was, however it is ended."""
+    still, endless = [0.5, 0.25], [2.0, 2.0]
+    c.expect("it begins", c.infer("waiting", still, sequence_id="w", **START), still)
+    c.expect("too late", c.infer("waiting", endless, sequence_id="w", timeout=200000)[0], 504)
+    c.expect("its state", c.infer("waiting", still, sequence_id="w"), [1.0, 0.5])
+    body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [2], "data": endless}], "parameters": {"sequence_id": "w"}}).encode()
+    with socket.create_connection(("127.0.0.1", c.port)) as s:
+        s.sendall(b"POST /v2/models/waiting/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        time.sleep(0.2)
+    c.expect("its client has gone", c.infer("waiting", still, sequence_id="w"), [1.5, 0.75])
+    with concurrent.futures.ThreadPoolExecutor(17) as pool:
+        slow = pool.submit(c.infer, "waiting", endless, sequence_id="w", timeout=1000000)
+        time.sleep(0.2)
+        c.expect("others meanwhile", c.infer("waiting", still, sequence_id="v", sequence_start=True, sequence_end=True), still)
+        behind = [pool.submit(c.infer, "waiting", still, sequence_id="w") for _ in range(16)]
+        time.sleep(0.2)
+        c.expect("more than may wait", c.infer("waiting", still, sequence_id="w"), lambda got: got[0] == 503 and "wait" in got[1])
+        c.expect("try later", c.retry, "1")
+        c.expect("in time", (slow.result()[0], sorted(one.result()[0] for one in behind)), (504, [2 + i / 2 for i in range(16)]))
+        slow = pool.submit(c.infer, "waiting", endless, sequence_id="w", timeout=500000)
+        time.sleep(0.2)
+        c.expect("waits in vain", (c.infer("waiting", still, sequence_id="w", timeout=100000)[0], slow.result()[0]), (504, 504))
+    c.expect("no number can be JSON", c.infer("waiting", [float("-inf"), 0], sequence_id="w")[0], 400)
+    c.expect("goes on", c.infer("waiting", [-3e38, 0], sequence_id="w"), lambda got: got[0] < -2.9e38)
+    c.expect("infinite", c.infer("waiting", [-3e38, 0], sequence_id="w"), lambda got: got[0] == 400 and "the sequence ends" in got[1])
+    c.expect_unknown("so it has ended", c.infer("waiting", still, sequence_id="w"))
+
+
+def check_versions(c):
+    """A sequence stays with the version that it began with."""
+    ones = [1, 1, 1]
+    c.expect("it begins", c.infer("sum", ones, sequence_id="old", **START), ones)
+    c.expect("replaced", c.ask("POST", "/v2/repository/models/sum/load")[0], 200)
+    c.expect("goes on", c.infer("sum", ones, sequence_id="old"), [2] * 3)
+    c.expect("with the new one", c.infer("sum", ones, sequence_id="new", **START), ones)
+    c.expect("counted by its version", c.figure("sequences"), 1)
+    c.expect("begun anew: the new one's", (c.infer("sum", ones, sequence_id="old", **START), c.figure("sequences")), (ones, 2))
+    c.expect("unloaded", (c.ask("POST", "/v2/repository/models/sum/unload")[0], c.infer("sum", ones, sequence_id="old")[0]), (200, 404))
+    c.expect("loaded", c.ask("POST", "/v2/repository/models/sum/load")[0], 200)
+    c.expect_unknown("its sequences have ended", c.infer("sum", ones, sequence_id="old"))
+    c.expect("scaled", (c.infer("sum", ones, sequence_id="s", **START), c.ask("PUT", "/models/sum?min_worker=1&synchronous=true")[0],
+                        c.infer("sum", ones, sequence_id="s"), c.infer("sum", ones, sequence_id="t", **START)), (ones, 200, [2] * 3, ones))
+    c.expect("to none", (c.ask("PUT", "/models/sum?min_worker=0&synchronous=true")[0], c.infer("sum", ones, sequence_id="s")[0]), (200, 503))
+    c.expect("and back", (c.ask("PUT", "/models/sum?min_worker=2&synchronous=true")[0], c.infer("sum", ones, sequence_id="s"), c.infer("sum", ones, sequence_id="t")), (200, [3] * 3, [2] * 3))
+    c.expect("beside a second version", c.ask("POST", "/models?url=other.mar&initial_workers=1")[0], 200)
+
+
+def check_example(c):
+    """The one of docs/serving.md: what stands behind # is in the reply."""
+    text = (pathlib.Path(__file__).resolve().parent.parent / "docs/serving.md").read_text()
+    block = text[text.index("## Sequences"):].split("```sh\n")[1].split("```")[0]
+    define = block[block.index("ask()"):block.index("; }") + 3].replace("8080", str(c.port))
+    calls = re.findall(r"^(ask '.*?') +# (.*)$", block, re.M)
+    c.expect("calls", len(calls), 6)
+    for call, says in calls:
+        said = subprocess.run(["bash", "-c", define + "\n" + call], capture_output=True, text=True, check=True).stdout
+        c.expect(call, said, lambda got: says in got)
+    c.expect("one is left", c.infer("sum", [0, 0, 0], sequence_id="b", sequence_end=True), [1, 2, 3])
+
+
+def described(c, model):
+    said = c.ask("GET", f"/models/{model}")[1][0]
+    return {name: said[name] for name in ("stateful", "sequenceMaxIdleMSec", "sequenceTimeoutMSec", "maxNumSequence", "maxSequenceJobQueueSize")}
+
+
+def check_bounds(c):
+    ones = [1, 1, 1]
+    c.expect("as the archive says", described(c, "few"), {"stateful": True, "sequenceMaxIdleMSec": 600, "sequenceTimeoutMSec": 3000, "maxNumSequence": 2, "maxSequenceJobQueueSize": 4})
+    c.expect("of a model without state", described(c, "plain"), {"stateful": False, "sequenceMaxIdleMSec": 0, "sequenceTimeoutMSec": 0, "maxNumSequence": 0, "maxSequenceJobQueueSize": 0})
+    c.expect("two of them", [c.infer("few", ones, sequence_id=i, **START) for i in (1, 2)], [ones] * 2)
+    c.expect("a third one", c.infer("few", ones, sequence_id=3, **START), lambda got: got[0] == 503 and "2 sequences" in got[1])
+    c.expect("try later", c.retry, "1")
+    c.expect("by gRPC", c.infer_grpc("few", ones, sequence_id=3, sequence_start=True), "RESOURCE_EXHAUSTED")
+    c.expect("one anew all the same", c.infer("few", ones, sequence_id=2, **START), ones)
+    begun = time.time()
+    while time.time() - begun < 1.5:
+        c.expect("kept by its requests", c.infer("few", ones, sequence_id=2)[0] > 1, True)
+        time.sleep(0.2)
+    c.expect("the other was idle", (c.figure("sequences", "few"), c.figure("sequences_timed_out_total", "few")), (1, 1))
+    c.expect_unknown("and is not known", c.infer("few", ones, sequence_id=1))
+    c.expect("a third one now", c.infer("few", ones, sequence_id=3, **START), ones)
+    while time.time() - begun < 3.6:
+        c.infer("few", ones, sequence_id=2)
+        time.sleep(0.2)
+    c.expect_unknown("lasted too long", c.infer("few", ones, sequence_id=2))
+    c.expect("all are idle", c.wait_for(lambda: c.figure("sequences", "few") == 0), True)
+    c.expect("timed out", c.figure("sequences_timed_out_total", "few"), 3)
+
+
+def check_memory(c):
+    """Sequences count as bytes that are held; what has no room is told so, and an end gives it back."""
+    before, zeros = c.held(), floats([0] * 262144)
+    head = lambda **more: json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [262144], "parameters": {"binary_data_size": 1 << 20}}],
+                                      "parameters": {"binary_data_output": True, **more}}).encode()
+
+    def ask(**more):
+        text = head(**more)
+        client = http.client.HTTPConnection("127.0.0.1", c.port, timeout=20)
+        client.request("POST", "/v2/models/large/infer", text + zeros, {"Inference-Header-Content-Length": str(len(text))})
+        reply = client.getresponse()
+        reply.read()
+        client.close()
+        return reply.status
+
+    statuses = [ask(sequence_id=i, **START) for i in range(1, 31)]
+    begun = statuses.count(200)
+    c.expect("as many as there is room for", (statuses, begun), lambda got: 3 <= got[1] < 20 and set(got[0]) == {200, 503} and got[0][:begun] == [200] * begun)
+    c.expect("they are held", c.held() - before, lambda got: got >= begun * (2 << 20))
+    c.expect("alone, with what is left", c.infer("sum", [1, 2, 3]), [1, 2, 3])
+    c.expect("they can end", {ask(sequence_id=i, sequence_end=True) for i in range(1, 3)}, lambda got: got <= {200, 503})
+    c.expect("idle ones go", c.wait_for(lambda: c.figure("sequences", "large") == 0), True)
+    c.expect("nothing is held", c.wait_for(lambda: c.held() <= before + 4096), True)
+    c.expect("there is room again", ask(sequence_id=1, sequence_start=True, sequence_end=True), 200)
+
+
+def write_models(folder):
+    write = lambda name, text: pathlib.Path(folder, name).write_text(text)
+    for name, text in (("sum", SUM), ("growing", GROWING), ("waiting", WAITING), ("colours", COLOURS), ("large", LARGE), ("add", check_grpc.GRAPH)):
+        write(name + ".tdir", text)
+    write("plain.tdir", 'tdir 1\ninput %0 "x": f32[3]\noutput "y" %0\n')
+    for name, version, config in (("few", "1.0", "maxNumSequence: 2\nsequenceMaxIdleMSec: 600\nsequenceTimeoutMSec: 3000\nmaxSequenceJobQueueSize: 4\n"), ("other", "2.0", "")):
+        with zipfile.ZipFile(pathlib.Path(folder, name + ".mar"), "w") as packed:
+            packed.writestr("MAR-INF/MANIFEST.json", json.dumps({"model": {
+                "modelName": name, "modelVersion": version, "handler": "image_classifier", "serializedFile": "net.tdir", "configFile": "model-config.yaml"}}))
+            packed.writestr("net.tdir", SUM)
+            packed.writestr("model-config.yaml", config)
+
+
+def main():
+    build = pathlib.Path(sys.argv[1]).resolve()
+    passed = failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        write_models(folder)
+        models = ["sum.tdir", "growing.tdir", "waiting.tdir", "colours.tdir", "add.tdir", "plain.tdir", "few.mar"]
+        command = [build / "treadle-serve", "--port", "0", "--workers", "2", "--enable-model-api", "--model-store", ".", *models]
+        with check_grpc.serving(command, folder) as server:
+            c = Checks(int(server.stdout.readline().rsplit(":", 1)[1]))
+            for check in (check_example, check_rest, check_json, check_kserve_grpc, check_torchserve, check_growing, check_side_by_side, check_cancelled, check_bounds, check_versions):
+                check(c)
+            c.infer("sum", [1, 1, 1], sequence_id="left", **START)
+            server.terminate()
+            c.expect("sequences hold up no end", server.wait(5), 0)
+        passed, failed = passed + c.passed, failed + c.failed
+        command = [build / "treadle-serve", "--port", "0", "--workers", "1", "--most-held", str(32 << 20), "--sequence-idle", "1500", "sum.tdir", "large.tdir"]
+        with check_grpc.serving(command, folder) as server:
+            c = Checks(int(server.stdout.readline().rsplit(":", 1)[1]))
+            check_memory(c)
+        passed, failed = passed + c.passed, failed + c.failed
+    print(f"{passed} passed, {failed} failed")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -5,6 +5,7 @@ import concurrent.futures
 import http.client
 import json
 import pathlib
+import queue
 import re
 import socket
 import struct
@@ -227,6 +228,63 @@ def check_torchserve(c):
     c.expect("none is left", c.figure("sequences", "colours"), 0)
 
 
+def fields_of(reply):
+    """A PredictionResponse as {field: bytes}."""
+    fields, at = {}, 0
+    while at < len(reply):
+        number, at = reply[at] >> 3, at + 1
+        length = shift = 0
+        while True:
+            length |= (reply[at] & 127) << shift
+            shift, at = shift + 7, at + 1
+            if reply[at - 1] < 128:
+                break
+        fields[number], at = reply[at:at + length], at + length
+    return fields
+
+
+def check_talk(c):
+    """StreamPredictions2: the first request gets an id, and what is wrong is told in its place."""
+    red, blue = png(255, 0, 0), png(0, 0, 255)
+    entry = lambda key, value: put(3, put(1, key) + put(2, value))
+    request = lambda picture, more=b"": put(1, "colours") + entry("data", picture) + more
+    asked = queue.Queue()
+    replies = c.channel.stream_stream(TORCH + "StreamPredictions2")(iter(asked.get, None), timeout=20)
+
+    def ask(message):
+        asked.put(message)
+        return fields_of(next(replies))
+
+    first = ask(request(red, entry("ts_request_sequence_start", b"true")))
+    name = first[2]
+    c.expect("an id", name, lambda got: got.startswith(b"ts-seq-"))
+    second = ask(request(blue, put(4, name)))
+    c.expect("goes on", (second[2], second[1] != first[1]), (name, True))
+    wrong = ask(request(b"x", put(4, name)))
+    c.expect("no picture", (sorted(wrong), wrong[2], wrong[3][:2]), ([2, 3], name, put(1, 3)))
+    c.expect("no model", sorted(ask(put(1, "other"))), [3])
+    third = ask(request(red, put(4, name) + entry("ts_request_sequence_end", b"true")))
+    c.expect("and ends", third[1] not in (first[1], second[1]), True)
+    asked.put(None)
+    c.expect("the stream, too", (list(replies), c.figure("sequences", "colours")), ([], 0))
+
+
+def check_handler(c, build, folder):
+    """A Python handler hears of its sequences by the fields of either protocol."""
+    handler = "def handle(data, context):\n    return data and [context.get_sequence_id(i) for i in range(len(data))]\n"
+    with zipfile.ZipFile(pathlib.Path(folder, "own.mar"), "w") as packed:
+        packed.writestr("MAR-INF/MANIFEST.json", json.dumps({"runtime": "python", "model": {"modelName": "own", "modelVersion": "1.0", "handler": "own.py"}}))
+        packed.writestr("own.py", handler)
+    command = [build / "treadle-serve", "--port", "0", "--python-handlers", "--python", "/usr/bin/python3", "--workers", "1", "own.mar"]
+    with check_grpc.serving(command, folder, TMPDIR=folder) as server:
+        own = Checks(int(server.stdout.readline().rsplit(":", 1)[1]))
+        c.expect("REST", own.ask("POST", "/predictions/own", b"x", ts_request_sequence_id="a"), (200, "a"))
+        c.expect("gRPC", own.call(TORCH + "Predictions", put(1, "own") + put(4, "b")), put(1, "b") + put(2, "b"))
+        c.expect("none", own.ask("POST", "/predictions/own", b"x"), (200, ""))
+        server.terminate()
+        c.expect("the end", server.wait(20), 0)
+
+
 def check_growing(c):
     step = lambda name, value, **more: c.infer("growing", [value, -value], [2, 1], sequence_id=name, **more)
     wanted = lambda first, n: [float(first + i) for i in range(n)] + [-float(first + i) for i in range(n)]
@@ -390,7 +448,7 @@ def main():
         command = [build / "treadle-serve", "--port", "0", "--workers", "2", "--enable-model-api", "--model-store", ".", *models]
         with check_grpc.serving(command, folder) as server:
             c = Checks(int(server.stdout.readline().rsplit(":", 1)[1]))
-            for check in (check_example, check_rest, check_json, check_kserve_grpc, check_torchserve, check_growing, check_side_by_side, check_cancelled, check_bounds, check_versions):
+            for check in (check_example, check_rest, check_json, check_kserve_grpc, check_torchserve, check_talk, check_growing, check_side_by_side, check_cancelled, check_bounds, check_versions):
                 check(c)
             c.infer("sum", [1, 1, 1], sequence_id="left", **START)
             server.terminate()
@@ -400,6 +458,7 @@ def main():
         with check_grpc.serving(command, folder) as server:
             c = Checks(int(server.stdout.readline().rsplit(":", 1)[1]))
             check_memory(c)
+        check_handler(c, build, folder)
         passed, failed = passed + c.passed, failed + c.failed
     print(f"{passed} passed, {failed} failed")
     return failed > 0

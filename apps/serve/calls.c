@@ -108,7 +108,7 @@ static bool shape(serve_job *job) {
     serve_refuse(job, job->status, "there is no memory for the reply");
   }
   job->grpc_status = job->status < 300 ? 0 : (int32_t)serve_grpc_status(job);
-  return job->status < 300 || job->shape == SERVE_STREAMED;
+  return job->status < 300 || job->shape >= SERVE_STREAMED;
 }
 
 /* For the figures, and what the access log says of the stream. */
@@ -169,7 +169,7 @@ size_t serve_calls_read(serve_calls *c, uint8_t *to, size_t room) {
   size_t put = 0;
   for (serve_job *part; put < room && (part = ready_part(c));) {
     const base_text *reply = &part->reply;
-    if (part == &c->first->job && c->status && part->status >= 300 && part->shape != SERVE_STREAMED) {
+    if (part == &c->first->job && c->status && part->status >= 300 && part->shape < SERVE_STREAMED) {
       pop(c); /* it is the stream's status */
       continue;
     }

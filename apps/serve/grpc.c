@@ -449,7 +449,7 @@ static bool torch_ping(serve_job *job) {
 
 /* PredictionsRequest: the input called `data`, else `body`, is what a REST body is; others have the names of its header
  * fields. */
-static bool predictions(serve_job *job) {
+static bool predict(serve_job *job) {
   const char *texts[2] = {NULL, NULL};
   td_error err = {.offset = -1};
   base_str input = {NULL, 0}, sequence = {NULL, 0};
@@ -472,13 +472,31 @@ static bool predictions(serve_job *job) {
     ends = ends || (base_str_is(key, SERVE_SEQUENCE_END) && serve_is_true(value));
   }
   if (!find_turn(job, texts)) return true;
-  job->shape = SERVE_WRAPPED;
-  if (job->version->python) return serve_predict(job); /* its handler has all inputs */
+  if (starts && !sequence.length) { /* its client learns the id by the reply */
+    char *made = base_arena_format(job->arena, "ts-seq-%016llx%llx", (unsigned long long)job->server->started_ns,
+                                   (unsigned long long)++job->server->requests);
+    if (made) sequence = base_str_of(made);
+  }
+  if (job->version->python) { /* its handler has all inputs, and knows the sequences by itself */
+    if (sequence.length) job->sequence_id = sequence;
+    return serve_predict(job);
+  }
   job->begins = true;
   if (!serve_name_sequence(job, sequence.length ? sequence : (base_str){NULL, 0}, starts, ends)) return true;
   job->count = input.length;
   if (input.length) memmove(job->body, input.at, input.length);
   return serve_predict(job);
+}
+
+static bool predictions(serve_job *job) {
+  job->shape = SERVE_WRAPPED;
+  return predict(job);
+}
+
+/* Both sides talk: what is wrong with a request is told in its place. */
+static bool stream_predictions(serve_job *job) {
+  job->shape = SERVE_TALKED;
+  return predict(job);
 }
 
 /* ---- the table ---- */
@@ -515,6 +533,7 @@ static const struct method {
     {TORCH "Ping", SERVE_INFER, OPEN, torch_ping},
     {TORCH "Predictions", SERVE_INFER, 0, predictions},
     {TORCH "StreamPredictions", SERVE_INFER, GIVES, predictions},
+    {TORCH "StreamPredictions2", SERVE_INFER, TAKES | GIVES, stream_predictions},
     {MANAGE "DescribeModel", SERVE_MANAGE, 0, describe},
     {MANAGE "ListModels", SERVE_MANAGE, 0, list},
     {MANAGE "RegisterModel", SERVE_MANAGE, API, add_model},
@@ -538,14 +557,25 @@ static void shape_streamed(const serve_job *job, base_text *message) {
   base_text_free(&id);
 }
 
+/* PredictionResponse: the reply, or what is wrong as a google.rpc.Status; and of which sequence. */
+static void shape_prediction(const serve_job *job, base_text *message) {
+  if (job->status < 300) fmt_put_bytes(message, 1, job->reply.at, job->reply.length);
+  if (job->sequence_id.at) fmt_put_bytes(message, 2, job->sequence_id.at, job->sequence_id.length);
+  if (job->status < 300) return;
+  base_text status = {.allocator = &base_libc_allocator};
+  fmt_put_int(&status, 1, serve_grpc_status(job));
+  fmt_put_bytes(&status, 2, job->reply.at, job->reply.length);
+  fmt_put_bytes(message, 3, status.at, status.length);
+  if (status.failed) message->failed = true;
+  base_text_free(&status);
+}
+
 /* The reply of a REST handler as the message that the method gives. */
 void serve_grpc_shape(serve_job *job) {
-  if (job->shape == SERVE_PLAIN || (job->status >= 300 && job->shape != SERVE_STREAMED)) return;
+  if (job->shape == SERVE_PLAIN || (job->status >= 300 && job->shape < SERVE_STREAMED)) return;
   base_text message = {.allocator = job->reply.allocator, .failed = job->reply.failed};
-  if (job->shape == SERVE_WRAPPED) {
-    fmt_put_bytes(&message, 1, job->reply.at, job->reply.length);
-    if (job->sequence_id.at) fmt_put_bytes(&message, 2, job->sequence_id.at, job->sequence_id.length);
-  } else if (job->shape == SERVE_STREAMED) shape_streamed(job, &message);
+  if (job->shape == SERVE_WRAPPED || job->shape == SERVE_TALKED) shape_prediction(job, &message);
+  else if (job->shape == SERVE_STREAMED) shape_streamed(job, &message);
   else {
     fmt_put_str(&message, 1, job->order_name);
     fmt_put_int(&message, 2, 1);

@@ -365,6 +365,11 @@ static bool add_inputs(const serve_job *job, base_text *text, base_str *parts, u
 static bool add_request(const serve_job *job, base_text *text, base_str *parts, uint32_t *count) {
   base_text_print(text, "{\"headers\":{%s", job->explains ? "\"explain\":\"True\"" : "");
   bool first = !job->explains;
+  if (job->sequence_id.at) { /* of gRPC; REST has it as such a field */
+    base_text_print(text, "%s\"" SERVE_SEQUENCE_ID "\":", first ? "" : ",");
+    base_text_quote(text, job->sequence_id.at, job->sequence_id.length);
+    first = false;
+  }
   for (uint32_t i = 0; i < job->field_count; i++) {
     const http_field *f = &job->fields[i];
     if (f->name.length == 13 && strncasecmp(f->name.at, "authorization", 13) == 0) continue; /* the server's own */

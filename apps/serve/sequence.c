@@ -140,7 +140,7 @@ static void refuse_unknown(serve_job *job) {
 }
 
 bool serve_join_sequence(serve_job *job) {
-  if (!job->sequence_id.at) return true;
+  if (!job->sequence_id.at || job->version->python) return true;
   serve_sequence **at = place_of(job->server, job->version->name, job->sequence_id), *s;
   at = find(at, job->sequence_id, job->version, job->names_version);
   s = *at;

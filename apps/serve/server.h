@@ -79,8 +79,10 @@ struct serve_job {
   bool is_torch;                   /* errors are written as TorchServe writes them, not as KServe */
   bool is_grpc;                    /* errors are their text alone */
   bool is_full;                    /* it was refused since the queue is full */
-  /* Of a gRPC message around what REST would reply, or around that of a stream, errors included. */
-  enum { SERVE_PLAIN, SERVE_WRAPPED, SERVE_REPOSITORY, SERVE_STREAMED } shape;
+  /* Of a gRPC message around what REST would reply, or around that of a stream, errors included: KServe's,
+   * TorchServe's.
+   */
+  enum { SERVE_PLAIN, SERVE_WRAPPED, SERVE_REPOSITORY, SERVE_STREAMED, SERVE_TALKED } shape;
   const char *order_name; /* SERVE_REPOSITORY: of the model; SERVE_STREAMED: the request's id, or NULL */
   const char *watched;    /* service whose health the stream tells, as long as its client listens; NULL: it does not */
   int32_t health;         /* that it told last */
@@ -98,7 +100,7 @@ struct serve_job {
   bool is_copy;             /* for a comparison: nobody waits for its reply */
   bool is_default;          /* it named no version, and has the default one */
   bool names_version;       /* it did */
-  base_str sequence_id;     /* that the request says, where its model has state; at == NULL: it stands alone */
+  base_str sequence_id;     /* that the request says, where its model has sequences; at == NULL: it stands alone */
   bool starts, ends;        /* it is the sequence's first one, or its last */
   bool begins;              /* it is the first one also without saying so, where no other was */
   bool has_begun;           /* a sequence, as the first one that was computed */

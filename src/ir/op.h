@@ -36,7 +36,8 @@ enum {
   IR_OP_HOLDS = 4096,    /* its result references its operands, so they must outlive it */
   IR_OP_FRONT = 8192,    /* its chain may stand in front of operand 0: kernels/epilogue.h */
   IR_OP_LOOP = 16384,    /* a fused loop: attribute 0 is its program (base/program.h) */
-  IR_OP_CHAIN = 32768    /* its last attribute may hold a program that its results go through: kernels/epilogue.h */
+  IR_OP_CHAIN = 32768,   /* its last attribute may hold a program that its results go through: kernels/epilogue.h */
+  IR_OP_EPILOGUE = 65536 /* a product with the operands and the activation of kernels/epilogue.h */
 };
 
 /* What a region's blocks are to it; see graph.h for each one's operands, parameters and results. WAIT has none: it ends
@@ -101,9 +102,9 @@ struct ir_op {
   uint8_t min_in, max_in; /* operands; those past min_in are optional */
   uint8_t out_count;      /* most outputs, or IR_VARIADIC */
   uint8_t strings; /* bit i: operand i may hold strings; bit 7: operand 7 and all behind it. Else it is refused */
-  uint16_t flags;
-  uint8_t region; /* ir_region_kind, of a REGION */
-  uint16_t id;    /* ir_op_id */
+  uint8_t region;  /* ir_region_kind, of a REGION */
+  uint32_t flags;
+  uint16_t id; /* ir_op_id */
   const ir_attr *attrs;
   uint8_t attr_count;
   /* Fills ctx->out[*].type (dtype always; rank and dims as far as they are known) and, where cheap, .ints. Runs while

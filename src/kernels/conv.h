@@ -30,6 +30,9 @@ typedef struct kern_conv {
   bool channels_first;
 } kern_conv;
 
+/* What attributes say for an image of `rank` dims and of `channels` channels: the window and the groups, without sizes
+ * of the image. False: the window has too many taps to be counted. */
+bool kern_conv_window(const base_attrs *attrs, int32_t rank, int64_t channels, kern_conv *conv);
 /* Sizes of a call: x, weights and output fit each other. Packed weights are those of pack_conv.h. `transposed`: weights
  * that are not packed are [channels in, channels / groups, kernel...] instead of [channels, channels in / groups,
  * kernel...]. TD_BAD_ARGUMENT: they do not fit. */

@@ -16,7 +16,6 @@
 #include <string.h>
 
 enum { MOST_STRIDE = 4, MOST_EXTRA = 1 << 16 }; /* MOST_EXTRA: of lines, or pixels, that a band sees around it */
-enum { TASK_WORK = 16384 };                     /* least vector multiply-adds of a task */
 enum { NEAR_FLOATS = 48 * 1024 };               /* of planes and results: the smaller part of L2 */
 enum { LINE = 16 };                             /* floats of a cache line */
 
@@ -104,7 +103,7 @@ static void set_bands(layer *l) {
   const double down = (double)l->along[1].extra, across = (double)l->along[2].extra;
   const double pixels = (double)height * (double)width, maps = (double)c->batch * (double)c->axis[0].out;
   const double work = (double)l->depth * (double)l->channels_out * pixels / (double)l->level->lanes;
-  const double wanted = fmax(fmin(work / TASK_WORK, (double)l->tasks / maps), 1);
+  const double wanted = fmax(fmin(work / KERN_TASK_WORK, (double)l->tasks / maps), 1);
   const double tiles = 2 * (double)l->level->pixels[0]; /* least pixels of a band */
   double rows = (NEAR_FLOATS / ((double)width + across) - planes * down) / all;
   rows = fmax(fmin(rows, (double)height / wanted), fmax(down, tiles / ((double)width + across)));

@@ -3,10 +3,11 @@
  * point to. */
 #include "kernels/index_priv.h"
 #include "kernels/kernels_priv.h"
+#include "kernels/tasks_priv.h"
 
 #include <string.h>
 
-enum { CHUNK = 512, TASK_ELEMENTS = 1 << 14, TASKS = 16 };
+enum { CHUNK = 512, TASK_ELEMENTS = 1 << 14 };
 
 /* to[i * to_step] = from[at[i]] */
 typedef void (*pick_run)(void *to, int64_t to_step, const void *from, const int64_t *at, int64_t count);
@@ -112,7 +113,7 @@ td_status kern_gather(const base_call *call) {
   if (!read(call, &g))
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "aten::gather: input and index do not fit");
   const int64_t room = g.index->dims[g.across];
-  const int64_t total = base_min_i64(base_min_i64(count / TASK_ELEMENTS + 1, TASKS), room);
+  const int64_t total = base_min_i64(base_min_i64(count / TASK_ELEMENTS + 1, kern_tasks_wanted(call->workers)), room);
   for (int64_t t = base_call_first(call, total); t < total; t = base_call_next(call, t, total))
     TRY(gather_part(call, &g, room * t / total, room * (t + 1) / total));
   return TD_OK;

@@ -15,11 +15,12 @@ typedef enum kern_family {
 
 /* kern_row.flags. A pitched tensor is dense along its last dimension; its other ones make up rows of one pitch. */
 enum {
-  KERN_PARALLEL = 1,     /* is called on several threads at once and shares out its work; else on one */
-  KERN_STRIDED_IN = 2,   /* takes operands of any strides */
-  KERN_PITCHED_IN = 4,   /* takes pitched operands */
-  KERN_PITCHED_OUT = 8,  /* writes a pitched output */
-  KERN_RESIDUAL_OUT = 16 /* the output may have the memory of a residual of its type (KERN_IN_RESIDUAL) */
+  KERN_PARALLEL = 1,      /* is called on several threads at once and shares out its work; else on one */
+  KERN_STRIDED_IN = 2,    /* takes operands of any strides */
+  KERN_PITCHED_IN = 4,    /* takes pitched operands */
+  KERN_PITCHED_OUT = 8,   /* writes a pitched output */
+  KERN_RESIDUAL_OUT = 16, /* the output may have the memory of a residual of its type (KERN_IN_RESIDUAL) */
+  KERN_MOVES = 32         /* elements are bits that are moved: of any type of that width */
 };
 
 /* How packed weights lie that a row's kernel reads: f32 in panels (pack.h), pairs of bf16, alone or for tiles; 8-bit
@@ -39,13 +40,14 @@ typedef struct kern_row {
   uint32_t isa;    /* BASE_ISA_* that the machine must have, all of them */
   uint16_t family; /* kern_family */
   uint8_t bits;    /* per element */
+  uint8_t dtype;   /* td_dtype of elements, TD_I8 for bytes of either sign; TD_INVALID: any of so many bits */
   uint8_t flags;   /* KERN_* */
   uint8_t lanes;   /* f32 in a vector of its level; also the width of its packed panels */
   uint8_t weights; /* kern_weights */
 } kern_row;
 
-/* The last row of `table` for the family and element size whose needs are a subset of `isa`; NULL: none. */
-const kern_row *kern_select_from(const kern_row *table, uint32_t count, kern_family family, uint32_t bits,
+/* The last row of `table` for the family and type whose needs are a subset of `isa`; NULL: none. */
+const kern_row *kern_select_from(const kern_row *table, uint32_t count, kern_family family, td_dtype dtype,
                                  uint32_t isa);
 /* The same from the rows of kernels.def. Not NULL for KERN_COPY and any dtype but TD_INVALID. */
 const kern_row *kern_select(kern_family family, td_dtype dtype, uint32_t isa);

@@ -52,7 +52,7 @@ typedef struct recurrent_block {
   float *state, *next;      /* [RECURRENT_ROWS, padded] */
   float *memory;            /* the same: c of an LSTM, z of a GRU */
   float *kept;              /* the same: the reset state of a GRU */
-  float *turned;            /* transposed x, [input, V_LANES]: of as many steps */
+  float *transposed;        /* x, [input, V_LANES]: of as many steps */
 } recurrent_block;
 
 V_INLINE int64_t recurrent_length(const recurrent_block *k, int64_t sequence) {

@@ -7,10 +7,11 @@
 #include "kernels/index_priv.h"
 #include "kernels/kernels_priv.h"
 #include "kernels/move_priv.h"
+#include "kernels/tasks_priv.h"
 
 #include <string.h>
 
-enum { TASK_BYTES = 1 << 17, TASKS = 16 };
+enum { TASK_BYTES = 1 << 17 };
 
 /* ---- what is done along a run ---- */
 
@@ -200,7 +201,7 @@ td_status kern_scatter(const base_call *call) {
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "aten::scatter: indices, updates and input do not fit");
   const int64_t room = p.across < 0 ? 1 : p.out->dims[p.across];
   const int64_t wanted = (int64_t)((base_tensor_bytes(p.out) + base_tensor_bytes(p.updates)) / TASK_BYTES) + 1;
-  const int64_t total = base_min_i64(base_min_i64(wanted, TASKS), room);
+  const int64_t total = base_min_i64(base_min_i64(wanted, kern_tasks_wanted(call->workers)), room);
   for (int64_t t = base_call_first(call, total); t < total; t = base_call_next(call, t, total))
     TRY(scatter_part(call, &p, room * t / total, room * (t + 1) / total));
   return TD_OK;

@@ -10,7 +10,7 @@
 #define BF16(...)
 #define TILES(...)
 #define KERNEL(family, bits, isa, flags, lanes, function) \
-  {#function, function, isa, family, bits, flags, lanes, KERN_WEIGHTS_F32},
+  {#function, function, isa, family, bits, TD_INVALID, flags, lanes, KERN_WEIGHTS_F32},
 static const kern_row rows[] = {
 #include "kernels/kernels.def"
 };
@@ -51,21 +51,25 @@ const kern_row *kern_find(const char *name) {
   return row;
 }
 
-const kern_row *kern_select_from(const kern_row *table, uint32_t count, kern_family family, uint32_t bits,
+static bool takes(const kern_row *row, td_dtype dtype) {
+  if (row->dtype == TD_INVALID) return row->bits == base_dtype(dtype)->bits;
+  return row->dtype == (dtype == TD_U8 ? TD_I8 : dtype);
+}
+
+const kern_row *kern_select_from(const kern_row *table, uint32_t count, kern_family family, td_dtype dtype,
                                  uint32_t isa) {
   for (uint32_t i = count; i-- > 0;)
-    if (table[i].family == family && table[i].bits == bits && (table[i].isa & ~isa) == 0) return &table[i];
+    if (table[i].family == family && takes(&table[i], dtype) && (table[i].isa & ~isa) == 0) return &table[i];
   return NULL;
 }
 
 const kern_row *kern_select(kern_family family, td_dtype dtype, uint32_t isa) {
-  const uint32_t bits = base_dtype(dtype)->bits;
   for (uint32_t i = LEVEL_COUNT; i-- > 0;) {
     const kern_row_list *list = levels[i].rows;
-    const kern_row *row = kern_select_from(list->at, list->count, family, bits, isa);
+    const kern_row *row = kern_select_from(list->at, list->count, family, dtype, isa);
     if (row) return row;
   }
-  return kern_select_from(rows, ROW_COUNT, family, bits, isa);
+  return kern_select_from(rows, ROW_COUNT, family, dtype, isa);
 }
 
 /* The place of `name` among them, 0 without one; -1: it is not there. */

@@ -79,13 +79,25 @@ void passes_share(const passes_setting *setting, uint32_t count, void (*task)(vo
 
 uint32_t passes_uses(const passes_edit *e, ir_value v) { return v.id < e->uses.count ? e->uses.at[v.id] : 0; }
 
-ir_node_def *passes_producer(passes_edit *e, ir_value v, ir_op_id op) {
+/* The node that gives `v` as its output 0; NULL: none. */
+static ir_node_def *made_by(passes_edit *e, ir_value v) {
   if (!v.id) return NULL;
   const ir_value_def *def = ir_value_of(e->graph, v);
-  if (!def->node.id || def->index != 0) return NULL;
-  ir_node_def *node = ir_node_of(e->graph, def->node);
-  if (!node->op || node->op->id != op) return NULL;
-  ir_refresh(e->graph, def->node);
+  ir_node_def *node = def->node.id && def->index == 0 ? ir_node_of(e->graph, def->node) : NULL;
+  return node && node->op ? node : NULL;
+}
+
+ir_node_def *passes_producer(passes_edit *e, ir_value v, ir_op_id op) {
+  ir_node_def *node = made_by(e, v);
+  if (!node || node->op->id != op) return NULL;
+  ir_refresh(e->graph, ir_value_of(e->graph, v)->node);
+  return node;
+}
+
+ir_node_def *passes_only_product(passes_edit *e, ir_value v) {
+  ir_node_def *node = passes_uses(e, v) == 1 ? made_by(e, v) : NULL;
+  if (!node || !(node->op->flags & IR_OP_EPILOGUE)) return NULL;
+  ir_refresh(e->graph, ir_value_of(e->graph, v)->node);
   return node;
 }
 

@@ -24,13 +24,8 @@ typedef struct product {
   bool late, active;
 } product;
 
-static const ir_op_id operators[] = {OP_td_linear,    OP_td_conv,    OP_td_depthwise_conv, OP_td_conv_transpose,
-                                     OP_td_linear_i8, OP_td_conv_i8, OP_td_linear_nbits};
-
 static bool find_product(passes_edit *e, ir_value v, product *p) {
-  const ir_node_def *node = NULL;
-  for (size_t i = 0; i < sizeof operators / sizeof *operators && !node; i++)
-    node = passes_only_producer(e, v, operators[i]);
+  const ir_node_def *node = passes_only_product(e, v);
   if (!node || ir_type_of(e->graph, v)->dtype != TD_F32) return false;
   *p = (product){.node = *node, .late = passes_int(node, "act_late")};
   for (uint32_t i = 0; i < node->in_count; i++) p->in[i] = node->in[i];

@@ -153,12 +153,10 @@ td_status passes_int8_visit_quantize(passes_edit *e, ir_node id, const ir_node_d
 static bool find_layout(const passes_edit *e, const ir_node_def *conv, kern_i8_layout *l) {
   const ir_type *x = ir_type_of(e->graph, conv->in[0]);
   const base_dim channels = x->dims[passes_int(conv, "channels_first") ? 1 : x->rank - 1];
-  const int64_t groups = passes_int(conv, "groups");
+  kern_conv c;
   bool depthwise;
-  if (!base_dim_known(channels)) return false;
-  kern_i8_window window = {groups, channels / groups, passes_int(conv, "channels") / groups, {1, 1, 1}};
-  for (int32_t i = 0; i < x->rank - 2; i++)
-    window.kernel[5 - x->rank + i] = passes_int_at(conv, "kernel", (uint32_t)i, 1);
+  if (!base_dim_known(channels) || !kern_conv_window(conv->attrs, x->rank, channels, &c)) return false;
+  const kern_i8_window window = kern_i8_window_of(&c);
   return kern_i8_window_layout(&window, passes_int(conv, "panel8"), passes_int(conv, "depth"), l, &depthwise);
 }
 

@@ -52,6 +52,8 @@ uint32_t passes_uses(const passes_edit *e, ir_value v);
 ir_node_def *passes_producer(passes_edit *e, ir_value v, ir_op_id op);
 /* The same, where `v` has no other use. */
 ir_node_def *passes_only_producer(passes_edit *e, ir_value v, ir_op_id op);
+/* The same of any product that has an epilogue. */
+ir_node_def *passes_only_product(passes_edit *e, ir_value v);
 /* Operand `i` if it is a constant tensor, or NULL. */
 const base_tensor *passes_constant(const passes_edit *e, const ir_node_def *node, uint32_t i);
 /* `v` if it is a constant tensor, or NULL. */

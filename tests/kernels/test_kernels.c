@@ -21,23 +21,34 @@ static void *scratch_of_arena(void *memory, size_t bytes) { return base_arena_al
 static void the_widest_that_fits_is_chosen(void **state) {
   (void)state;
   const uint32_t avx2 = BASE_ISA_AVX2 | BASE_ISA_FMA, avx512 = avx2 | BASE_ISA_AVX512F;
-  const kern_row table[] = {{"scalar", nothing, 0, KERN_COPY, 32, 0, 1, KERN_WEIGHTS_F32},
-                            {"other", nothing, 0, KERN_COPY, 16, 0, 1, KERN_WEIGHTS_F32},
-                            {"avx2", nothing, BASE_ISA_AVX2 | BASE_ISA_FMA, KERN_COPY, 32, 0, 8, KERN_WEIGHTS_F32},
-                            {"avx512", nothing, BASE_ISA_AVX512F, KERN_COPY, 32, 0, 16, KERN_WEIGHTS_F32}};
+  enum { ANY = TD_INVALID, F32 = KERN_WEIGHTS_F32 };
+  const kern_row table[] = {{"scalar", nothing, 0, KERN_COPY, 32, ANY, 0, 1, F32},
+                            {"other", nothing, 0, KERN_COPY, 16, TD_BF16, 0, 1, F32},
+                            {"bytes", nothing, 0, KERN_COPY, 8, TD_I8, 0, 1, F32},
+                            {"avx2", nothing, BASE_ISA_AVX2 | BASE_ISA_FMA, KERN_COPY, 32, TD_F32, 0, 8, F32},
+                            {"avx512", nothing, BASE_ISA_AVX512F, KERN_COPY, 32, TD_F32, 0, 16, F32}};
+  enum { ROWS = sizeof table / sizeof *table };
   const struct {
-    uint32_t bits, isa;
+    td_dtype dtype;
+    uint32_t isa;
     const char *name;
-  } cases[] = {{32, 0, "scalar"},     {32, BASE_ISA_AVX2, "scalar"}, /* half of what a row needs */
-               {32, avx2, "avx2"},    {32, avx512, "avx512"},        {32, UINT32_MAX, "avx512"},
-               {16, avx512, "other"}, {8, UINT32_MAX, NULL}};
+  } cases[] = {{TD_F32, 0, "scalar"},
+               {TD_F32, BASE_ISA_AVX2, "scalar"}, /* half of what a row needs */
+               {TD_F32, avx2, "avx2"},
+               {TD_F32, avx512, "avx512"},
+               {TD_F32, UINT32_MAX, "avx512"},
+               {TD_I32, UINT32_MAX, "scalar"}, /* the one that takes any type of its width */
+               {TD_BF16, avx512, "other"},
+               {TD_F16, avx512, NULL},
+               {TD_U8, 0, "bytes"}, /* of either sign, but nothing else of 8 bits */
+               {TD_F8E4M3FN, 0, NULL}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    const kern_row *row = kern_select_from(table, 4, KERN_COPY, cases[i].bits, cases[i].isa);
+    const kern_row *row = kern_select_from(table, ROWS, KERN_COPY, cases[i].dtype, cases[i].isa);
     if (!cases[i].name) assert_null(row);
     else assert_string_equal(row->name, cases[i].name);
   }
-  assert_null(kern_select_from(table, 0, KERN_COPY, 32, 0));
-  assert_null(kern_select_from(table, 4, KERN_FAMILY_COUNT, 32, 0));
+  assert_null(kern_select_from(table, 0, KERN_COPY, TD_F32, 0));
+  assert_null(kern_select_from(table, ROWS, KERN_FAMILY_COUNT, TD_F32, 0));
 }
 
 /* Rows of kernels.def that are RARE. */

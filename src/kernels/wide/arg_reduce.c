@@ -1,6 +1,6 @@
 /* arg_reduce.c -- KERN_ARGMAX, KERN_ARGMIN: aten::argmax and aten::argmin of dense f32, read as [outer, length, inner]:
  * the places along the length. What is not a number wins over all that is; of equals the first wins, or the last. Least
- * ones are largest ones of the numbers with their signs turned. */
+ * ones are largest ones of the numbers with their signs flipped. */
 #include "kernels/simd_priv.h"
 
 enum { AT_ONCE = 2, COLUMNS = 4 };      /* vectors: of a row in turn, of neighbouring lanes of the inner */

@@ -27,8 +27,6 @@
 enum { FEW_CHANNELS = 48, LONGEST_ROW = 256, LONGEST_INNER_ROW = 4096 };
 /* Of a tile: their pointers stay in registers. */
 enum { MOST_ROWS = 9, MOST_PAIR_ROWS = 12 };
-/* Vector multiply-adds that are worth a task: about 5 us. */
-enum { TASK_WORK = 16384 };
 /* Of the image under a block of pixels: leaves the larger part of L2 to the weights. */
 enum { IMAGE_BYTES = 256 * 1024 };
 /* Of results that stay in L1. */
@@ -160,7 +158,7 @@ static void set_blocks(layer *l, uint32_t workers) {
   double seen = fmin((double)c->in_size / (double)c->out_size, (double)c->taps); /* of the image, by a pixel */
   double image_bytes = pixels * seen * (double)(c->group_in * c->groups) * 4;
   double weight_bytes = depth * (double)(c->group_out * c->groups) * 4, maps = (double)l->maps;
-  double wanted = fmin(depth * (double)base_max_i64(l->panels, 1) * pixels * products / TASK_WORK,
+  double wanted = fmin(depth * (double)base_max_i64(l->panels, 1) * pixels * products / KERN_TASK_WORK,
                        (double)kern_tasks_wanted(workers) / maps);
   double fitting = fmax(ceil(image_bytes / IMAGE_BYTES), 1);
   int64_t tiles = (l->pixels + l->tile_rows - 1) / l->tile_rows;

@@ -8,7 +8,6 @@
 #include "kernels/pixel_tiles_priv.h"
 #include "kernels/tasks_priv.h"
 
-enum { TASK_WORK = 16384 }; /* vector multiply-adds that are worth a task */
 /* Of a tile: three take fewer loads per multiply-add than two, which AVX2 runs short of. */
 enum { MOST_PANELS = V_REGISTERS > 16 ? 2 : PIXEL_MAX_PANELS };
 /* Elements of a window over an image: AVX2 gains from longer ones, too, as these tiles take fewer loads. */
@@ -78,7 +77,8 @@ static td_status describe(const base_call *call, const kern_conv *conv, const fl
 /* Tasks that rows of so many pixels make, of each of `batch`. */
 static int64_t bands(const layer *l, int64_t rows, int64_t width, int64_t batch, uint32_t workers) {
   double work = (double)l->tiles.depth * (double)l->panels * (double)width;
-  double most = fmin(ceil((double)kern_tasks_wanted(workers) / (double)batch), ceil((double)rows * work / TASK_WORK));
+  double most =
+      fmin(ceil((double)kern_tasks_wanted(workers) / (double)batch), ceil((double)rows * work / KERN_TASK_WORK));
   return (int64_t)fmax(fmin(most, (double)rows), 1);
 }
 

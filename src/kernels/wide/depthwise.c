@@ -6,12 +6,11 @@
  *
  * Any sum is taken over its taps in order, those outside left out: bits depend on nothing else. */
 #include "kernels/depthwise_strips_priv.h"
+#include "kernels/tasks_priv.h"
 
 enum {
-  TASK_WORK = 128 * 1024, /* multiplications of a task, at least */
-  TASKS = 32,             /* per sample to aim at */
-  BLOCK = 64,             /* channels of a task */
-  L1_FLOATS = 6400, /* of the smallest L1 worth tuning for: what a strip may see of the input and of the weights */
+  BLOCK = 64,       /* channels of a task */
+  L1_FLOATS = 6400, /* of the smallest L1 that CPUs have: what a strip may see of the input and of the weights */
   CACHE_LINE = 16,  /* floats */
   QUARTER = 256,    /* floats in a quarter of the lines of which L1 holds one by address */
   COPY_TAPS = 9     /* from which the channels of a task are copied out of their pixels */
@@ -89,7 +88,7 @@ static int64_t copied_line(const kern_conv_axis *v, int64_t channels) {
 }
 
 /* Pixels so far apart fall on few sets of the first-level cache. */
-static bool is_worth_copying(const job *j) {
+static bool should_copy(const job *j) {
   const kern_conv *c = &j->conv;
   const int64_t pitch = j->whole.in_pitch;
   return j->form && c->axis[0].in == 1 && c->axis[0].out == 1 && c->taps >= COPY_TAPS && j->channels > j->block &&
@@ -154,14 +153,14 @@ static int64_t block_of(const kern_conv *c, const depthwise_form *form) {
 }
 
 /* Tasks are blocks of rows by blocks of channels; the last block of channels has what does not make a whole one. */
-static void split(job *j) {
+static void split(job *j, uint32_t workers) {
   const kern_conv *c = &j->conv;
   int64_t height = c->axis[0].out * c->axis[1].out, width = c->axis[2].out;
   j->block = block_of(c, j->form);
   j->channel_blocks = base_max_i64(j->channels / j->block, 1);
-  double row_work = (double)width * (double)c->taps * (double)j->channels / (double)j->channel_blocks;
-  double rows = (double)((height * j->channel_blocks + TASKS - 1) / TASKS);
-  if (rows * row_work < TASK_WORK) rows = TASK_WORK / row_work + 1;
+  double row_work = (double)width * (double)c->taps * (double)j->channels / (double)j->channel_blocks / V_LANES;
+  double rows = (double)base_ceil_div(height * j->channel_blocks, kern_tasks_wanted(workers));
+  if (rows * row_work < KERN_TASK_WORK) rows = KERN_TASK_WORK / row_work + 1;
   j->block_rows = rows < (double)height ? (int64_t)rows : height;
   j->row_blocks = (height + j->block_rows - 1) / j->block_rows;
 }
@@ -189,8 +188,8 @@ td_status KERN_NAME(depthwise)(const base_call *call) {
                               .out_pitch = kern_pitch(base_out(call, 0))};
   j.has_rest = depthwise_take_epilogue(&j.rest, &j.whole, &j.last);
   j.form = KERN_NAME(depthwise_form)(&j.conv);
-  split(&j);
-  if (is_worth_copying(&j)) {
+  split(&j, call->workers);
+  if (should_copy(&j)) {
     const int64_t widest = j.channels - (j.channel_blocks - 1) * j.block;
     const size_t line = (size_t)copied_line(&j.conv.axis[2], widest) * sizeof *j.copy;
     j.copy = base_call_scratch(call, (size_t)lines_seen(&j.conv.axis[1], j.block_rows), line);

@@ -14,11 +14,11 @@
 #include "kernels/gemm_tile_priv.h"
 #include "kernels/math_priv.h"
 #include "kernels/pixel_tiles_priv.h"
+#include "kernels/tasks_priv.h"
 
 enum {
   NARROW = 32, /* channels of a task, at least, where there are so many */
   WIDE = 64,   /* at most, but for what does not make another task */
-  TASKS = 12,  /* to aim at */
   /* Lines of a band, at least, for each one that its neighbour makes, too; where one worker makes most of them once. */
   OVERLAP = 24,
   LONE_OVERLAP = 8
@@ -183,19 +183,20 @@ static bool is_one_block(const layer *l) {
 
 /* Blocks are pairs of panels, the last one with whatever is left: each has the channels of a vector. Narrow ones cost
  * less than many bands. */
-static void split(layer *l) {
+static void split(layer *l, uint32_t workers) {
   const kern_conv_axis *h = &l->conv.axis[1], *v = &l->conv.axis[2];
   int64_t channels = l->conv.groups, overlap = base_max_i64(h->kernel - h->stride, 1);
+  const double tasks = (double)kern_tasks_wanted(workers) / 2; /* each makes lines that its neighbours make, too */
   double batch = (double)l->conv.batch, line = (double)v->in * (double)sizeof(float);
   l->panels = (channels + V_LANES - 1) / V_LANES;
   int64_t pairs = l->panels / 2;
   double wide = fmax(fmin(NEAR_BYTES / (line * (double)h->kernel), WIDE), NARROW);
-  int64_t blocks = base_max_i64((int64_t)((double)channels / wide), ceil_div(TASKS, batch));
+  int64_t blocks = base_max_i64((int64_t)((double)channels / wide), ceil_div(tasks, batch));
   if (is_one_block(l)) blocks = 1;
   l->blocks = base_max_i64(base_min_i64(base_min_i64(blocks, channels / NARROW), pairs), 1);
   int64_t least = overlap * (l->blocks > 1 ? OVERLAP : LONE_OVERLAP);
   int64_t most_bands = base_min_i64(1 + h->in / least, h->out);
-  int64_t bands = base_max_i64(ceil_div(TASKS, batch * (double)l->blocks),
+  int64_t bands = base_max_i64(ceil_div(tasks, batch * (double)l->blocks),
                                ceil_div(line * (double)h->in * (double)l->depth, IMAGE_BYTES));
   l->bands = base_max_i64(base_min_i64(bands, most_bands), 1);
   l->widest = 2 * ((pairs + l->blocks - 1) / l->blocks) + l->panels % 2;
@@ -233,7 +234,7 @@ static td_status describe(const base_call *call, layer *l) {
   l->has_rest = depthwise_take_epilogue(&l->rest, &l->whole, &l->last);
   l->form = KERN_NAME(depthwise_form)(&l->conv);
   if (!l->form) return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "no strips for this window");
-  split(l);
+  split(l, call->workers);
   return pad_bias(call, l);
 }
 

@@ -53,10 +53,10 @@ static void untangle(const job *j, float *x) {
     float *low = x + 2 * lanes * k, *high = x + 2 * lanes * (points - k);
     const vc a = element_load(low, lanes, 0), b = element_load(high, lanes, 0), c = {b.re, v_neg(b.im)};
     const vc sum = vc_add(a, c), mean = {v_mul(half, sum.re), v_mul(half, sum.im)};
-    const vc turned = vc_mul(vc_sub(a, c), v_set(root[0]), v_set(j->of.inverse ? -root[1] : root[1]));
-    const vc back = vc_sub(mean, turned);
+    const vc rotated = vc_mul(vc_sub(a, c), v_set(root[0]), v_set(j->of.inverse ? -root[1] : root[1]));
+    const vc back = vc_sub(mean, rotated);
     element_store(high, (vc){back.re, v_neg(back.im)}, lanes, 0);
-    element_store(low, vc_add(mean, turned), lanes, 0);
+    element_store(low, vc_add(mean, rotated), lanes, 0);
   }
 }
 

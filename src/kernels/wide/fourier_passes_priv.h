@@ -32,8 +32,8 @@ V_INLINE vc vc_mul(vc z, vf re, vf im) {
 }
 V_INLINE vc vc_times(vc z, const float *w) { return vc_mul(z, v_set(w[0]), v_set(w[1])); }
 /* a + b i, a - b i */
-V_INLINE vc vc_add_turned(vc a, vc b) { return (vc){v_sub(a.re, b.im), v_add(a.im, b.re)}; }
-V_INLINE vc vc_sub_turned(vc a, vc b) { return (vc){v_add(a.re, b.im), v_sub(a.im, b.re)}; }
+V_INLINE vc vc_add_rotated(vc a, vc b) { return (vc){v_sub(a.re, b.im), v_add(a.im, b.re)}; }
+V_INLINE vc vc_sub_rotated(vc a, vc b) { return (vc){v_add(a.re, b.im), v_sub(a.im, b.re)}; }
 
 V_INLINE vc pass_in(const fourier_pass *a, int64_t k, int64_t i) {
   return vc_load(a->x + (k + a->s * a->m * i) * PAIR, a->re);
@@ -57,11 +57,11 @@ V_INLINE void radix_4(const fourier_pass a, int64_t p, const bool first) {
   for (int64_t q = 0; q < a.s; q++) {
     const int64_t k = q + a.s * p;
     const vc x0 = pass_in(&a, k, 0), x1 = pass_in(&a, k, 1), x2 = pass_in(&a, k, 2), x3 = pass_in(&a, k, 3);
-    const vc even = vc_add(x0, x2), odd = vc_add(x1, x3), across = vc_sub(x0, x2), turned = vc_sub(x1, x3);
+    const vc even = vc_add(x0, x2), odd = vc_add(x1, x3), across = vc_sub(x0, x2), rotated = vc_sub(x1, x3);
     pass_out(&a, p, q, 0, vc_add(even, odd), first);
-    pass_out(&a, p, q, 1, vc_sub_turned(across, turned), first);
+    pass_out(&a, p, q, 1, vc_sub_rotated(across, rotated), first);
     pass_out(&a, p, q, 2, vc_sub(even, odd), first);
-    pass_out(&a, p, q, 3, vc_add_turned(across, turned), first);
+    pass_out(&a, p, q, 3, vc_add_rotated(across, rotated), first);
   }
 }
 
@@ -87,8 +87,8 @@ V_INLINE void radix_odd(const fourier_pass a, int64_t p, const int radix) {
         even = (vc){v_fma(sum[j].re, c, even.re), v_fma(sum[j].im, c, even.im)};
         odd = (vc){v_fma(difference[j].re, s, odd.re), v_fma(difference[j].im, s, odd.im)};
       }
-      pass_out(&a, p, q, k + 1, vc_add_turned(even, odd), false);
-      pass_out(&a, p, q, radix - 1 - k, vc_sub_turned(even, odd), false);
+      pass_out(&a, p, q, k + 1, vc_add_rotated(even, odd), false);
+      pass_out(&a, p, q, radix - 1 - k, vc_sub_rotated(even, odd), false);
     }
   }
 }
@@ -114,8 +114,8 @@ static void radix_any(const fourier_pass a, int64_t p, int64_t q) {
       odd = (vc){v_fma(difference[j].re, s, odd.re), v_fma(difference[j].im, s, odd.im)};
       at = at + k < a.radix ? at + k : at + k - a.radix;
     }
-    pass_out(&a, p, q, k, vc_add_turned(even, odd), false);
-    pass_out(&a, p, q, a.radix - k, vc_sub_turned(even, odd), false);
+    pass_out(&a, p, q, k, vc_add_rotated(even, odd), false);
+    pass_out(&a, p, q, a.radix - k, vc_sub_rotated(even, odd), false);
   }
 }
 

@@ -3,7 +3,7 @@
 #include "kernels/dot_tile_priv.h"
 #include "kernels/strassen_priv.h"
 
-enum { SUM_WORK = 8 };  /* multiply-adds worth adding up the lanes of a sum */
+enum { SUM_WORK = 8 };  /* least multiply-adds for which the lanes of a sum are added up */
 enum { FEW = 4 };       /* columns that are brought in order sooner than one row of x is multiplied */
 enum { FEW_ROWS = 16 }; /* of a task of few columns */
 

@@ -2,15 +2,14 @@
  * of -127 to 127 and a scale; a block's sum is exact, and added to the row's in f32: tiles change no bit. */
 #include "kernels/pack_nbits.h"
 #include "kernels/product_i8_priv.h"
+#include "kernels/tasks_priv.h"
 
 enum {
-  PANELS = 4,          /* of a tile, at most */
-  SUMS = 24,           /* vectors of a tile, at most */
-  CHUNK = 48,          /* rows that are quantised at once: whole tiles */
-  TASKS = 16,          /* that a product is cut into where its rows are few */
-  TASK_WORK = 1 << 19, /* multiply-adds of a task, at least */
-  BYTES = 4,           /* of a word */
-  AHEAD = 1024         /* bytes by which words are fetched ahead */
+  PANELS = 4,  /* of a tile, at most */
+  SUMS = 24,   /* vectors of a tile, at most */
+  CHUNK = 48,  /* rows that are quantised at once: whole tiles */
+  BYTES = 4,   /* of a word */
+  AHEAD = 1024 /* bytes by which words are fetched ahead */
 };
 
 /* Rows of x: bytes `pitch` apart, and of each block a scale and the sum of its numbers times -1, or times minus the
@@ -198,9 +197,9 @@ static void quantise_rows(const nbits_i8 *n, int64_t first, int64_t count) {
 
 static td_status run_tasks(nbits_i8 *n) {
   const int64_t chunk = base_min_i64(CHUNK, n->m), chunks = (n->m + CHUNK - 1) / CHUNK, panels = n->l.panels;
-  const int64_t quads = (panels + PANELS - 1) / PANELS, work = chunk * base_max_i64(n->l.k, 1) * panels * V_LANES;
-  const int64_t wanted = base_min_i64(TASKS / base_min_i64(chunks, TASKS), quads);
-  const int64_t parts = base_max_i64(1, base_min_i64(wanted, work / TASK_WORK)), tasks = chunks * parts;
+  const int64_t quads = (panels + PANELS - 1) / PANELS, work = chunk * base_max_i64(n->l.k, 1) / BYTES * panels;
+  const int64_t wanted = base_min_i64(kern_tasks_wanted(n->call->workers) / chunks, quads);
+  const int64_t parts = base_max_i64(1, base_min_i64(wanted, work / KERN_TASK_WORK)), tasks = chunks * parts;
   int64_t quantised_chunk = -1;
   n->rows.pitch = n->l.words * n->l.per;
   n->rows.q = base_call_scratch(n->call, (size_t)(chunk * n->rows.pitch), sizeof *n->rows.q);

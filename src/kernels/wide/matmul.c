@@ -173,8 +173,8 @@ V_INLINE void multiply_little(const batches *p, const float *a, const float *b, 
   }
 }
 
-/* Batches [first, end). `turned`: room for k vectors. */
-static void run_little(const batches *p, int64_t first, int64_t end, float *turned) {
+/* Batches [first, end). `transposed`: room for k vectors. */
+static void run_little(const batches *p, int64_t first, int64_t end, float *transposed) {
   int32_t last = p->rank - 1;
   const float *a = NULL, *b = NULL;
   while (last > 0 && p->dims[last] == 1) last--;
@@ -184,13 +184,13 @@ static void run_little(const batches *p, int64_t first, int64_t end, float *turn
     a = next ? a + p->a_strides[last] : p->a + offset_of(p, p->a_strides, i);
     b = next ? b + p->b_strides[last] : p->b + offset_of(p, p->b_strides, i);
     const bool lies = p->b_column == 1;
-    if (!lies && p->b_row == 1) KERN_NAME(transpose_block)(turned, V_LANES, b, p->b_column, p->k, p->n, 0);
+    if (!lies && p->b_row == 1) KERN_NAME(transpose_block)(transposed, V_LANES, b, p->b_column, p->k, p->n, 0);
     else if (!lies) {
       const kern_matrix m = {b, p->k, p->n, p->b_row, p->b_column};
-      KERN_NAME(packing).matrix(turned, &m, NULL, V_LANES, 0, (p->n + V_LANES - 1) / V_LANES);
+      KERN_NAME(packing).matrix(transposed, &m, NULL, V_LANES, 0, (p->n + V_LANES - 1) / V_LANES);
     }
-    if (p->n == V_LANES) multiply_little(p, a, lies ? b : turned, lies ? p->b_row : V_LANES, c, true);
-    else multiply_little(p, a, lies ? b : turned, lies ? p->b_row : V_LANES, c, false);
+    if (p->n == V_LANES) multiply_little(p, a, lies ? b : transposed, lies ? p->b_row : V_LANES, c, true);
+    else multiply_little(p, a, lies ? b : transposed, lies ? p->b_row : V_LANES, c, false);
   }
 }
 
@@ -198,11 +198,11 @@ static td_status run_many(const base_call *call, const batches *p, kern_chain *c
   const batches q = p->n == 1 && p->m <= V_LANES ? as_row(p) : *p;
   const int64_t each = base_max_i64(1, LITTLE_TASK / base_max_i64(1, p->m * p->n * p->k));
   const int64_t total = (p->count + each - 1) / each;
-  float *turned = base_call_scratch(call, (size_t)p->k, V_LANES * sizeof *turned);
-  if (!turned) return base_no_memory(call->err, "scratch");
+  float *transposed = base_call_scratch(call, (size_t)p->k, V_LANES * sizeof *transposed);
+  if (!transposed) return base_no_memory(call->err, "scratch");
   for (int64_t t = base_call_first(call, total); t < total; t = base_call_next(call, t, total)) {
     const int64_t first = t * each, end = base_min_i64(p->count, first + each);
-    run_little(&q, first, end, turned);
+    run_little(&q, first, end, transposed);
     if (chain)
       kern_chain_run(chain, &(kern_chain_tile){.sums = p->c + first * p->m * p->n,
                                                .pitch = p->n,

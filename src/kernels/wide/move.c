@@ -130,7 +130,7 @@ static void turn_lines(const job *j, float *to, const float *from, int64_t rows,
     }
 }
 
-/* What goes past the caches is turned in them before. */
+/* What is stored past the caches is transposed in them before. */
 static void turn_rows(const job *j, float *to, const float *from, int64_t rows, int64_t length) {
   const int64_t to_step = j->move.to_step[j->across], from_step = j->move.from_step[j->move.rank - 1];
   _Alignas(64) float block[STREAM_ROWS * STREAM_SPAN];

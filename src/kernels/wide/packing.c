@@ -1,4 +1,4 @@
-/* packing.c -- weights into panels as wide as a vector: the channels of a panel are read side by side and turned in
+/* packing.c -- weights into panels as wide as a vector: the channels of a panel are read side by side and transposed in
  * registers, a square at a time. Weights whose strides are not those that models mostly have, and other panels, take
  * the plain way; on narrow levels all do. */
 #include "kernels/packing.h"
@@ -9,7 +9,7 @@
 #include "kernels/winograd_weights_priv.h"
 
 /* `rows` rows of n floats, `stride` apart, as the columns of a square; zeros in the rest of it. */
-static void turn_square(const float *from, int64_t stride, int64_t rows, int64_t n, float to[V_LANES][V_LANES]) {
+static void transpose_square(const float *from, int64_t stride, int64_t rows, int64_t n, float to[V_LANES][V_LANES]) {
   float some[V_LANES][V_LANES];
   if (rows < V_LANES || n < V_LANES) {
     for (int64_t i = 0; i < V_LANES; i++) v_store(some[i], i < rows ? v_load_n(from + i * stride, n) : v_zero());
@@ -25,7 +25,7 @@ V_INLINE vf scale_of(const base_f32 *scale, int64_t first, int64_t columns) {
 }
 
 /* Squares of a whole panel of channels of one tap, in their places. Gives how many elements of a channel they are. */
-static int64_t turn_squares(const float *from, int64_t stride, int64_t in, vf scale, float *to) {
+static int64_t transpose_squares(const float *from, int64_t stride, int64_t in, vf scale, float *to) {
   int64_t at = 0;
   for (; at + V_LANES <= in; at += V_LANES) {
     vf square[V_LANES];
@@ -37,15 +37,15 @@ static int64_t turn_squares(const float *from, int64_t stride, int64_t in, vf sc
 }
 
 /* A panel of `columns` channels, `stride` apart, each [channel in][tap], to [tap][channel in][lane]. */
-static void turn_panel(const float *from, int64_t stride, int64_t columns, int64_t in, int64_t taps, vf scale,
-                       float *to) {
-  int64_t tap = 0, channel = taps == 1 && columns == V_LANES ? turn_squares(from, stride, in, scale, to) : 0;
+static void transpose_panel(const float *from, int64_t stride, int64_t columns, int64_t in, int64_t taps, vf scale,
+                            float *to) {
+  int64_t tap = 0, channel = taps == 1 && columns == V_LANES ? transpose_squares(from, stride, in, scale, to) : 0;
   for (int64_t at = channel; at < in * taps; at += V_LANES) {
-    float turned[V_LANES][V_LANES];
+    float square[V_LANES][V_LANES];
     const int64_t n = base_min_i64(V_LANES, in * taps - at);
-    turn_square(from + at, stride, columns, n, turned);
+    transpose_square(from + at, stride, columns, n, square);
     for (int64_t i = 0; i < n; i++) {
-      v_store(to + (tap * in + channel) * V_LANES, v_mul(v_load(turned[i]), scale));
+      v_store(to + (tap * in + channel) * V_LANES, v_mul(v_load(square[i]), scale));
       if (++tap == taps) tap = 0, channel++;
     }
   }
@@ -89,8 +89,8 @@ static void pack_matrix(float *to, const kern_matrix *m, const base_f32 *scale, 
   }
   for (int64_t p = first; p < last; p++) {
     const int64_t columns = base_min_i64(V_LANES, m->n - p * V_LANES);
-    turn_panel(m->data + p * V_LANES * m->n_stride, m->n_stride, columns, m->k, 1,
-               scale_of(scale, p * V_LANES, columns), to + p * m->k * V_LANES);
+    transpose_panel(m->data + p * V_LANES * m->n_stride, m->n_stride, columns, m->k, 1,
+                    scale_of(scale, p * V_LANES, columns), to + p * m->k * V_LANES);
   }
 }
 
@@ -116,8 +116,8 @@ static void pack_conv(const base_tensor *w, const base_f32 *scale, bool transpos
   for (int64_t g = 0; g < groups; g++)
     for (int64_t first = 0; first < out; first += V_LANES, to += taps * in * V_LANES) {
       const int64_t channel = g * out + first, columns = base_min_i64(V_LANES, out - first);
-      turn_panel((const float *)w->data + channel * w->strides[0], w->strides[0], columns, in, taps,
-                 scale_of(scale, channel, columns), to);
+      transpose_panel((const float *)w->data + channel * w->strides[0], w->strides[0], columns, in, taps,
+                      scale_of(scale, channel, columns), to);
     }
 }
 
@@ -153,7 +153,7 @@ static void transform_panel(const float *from, int64_t stride, int64_t columns, 
   for (int64_t first = 0; first < in * depth; first += KERNELS) {
     const int64_t count = base_min_i64(KERNELS, in * depth - first), floats = count * KERNEL;
     for (int64_t at = 0; at < floats; at += V_LANES)
-      turn_square(from + first * KERNEL + at, stride, columns, base_min_i64(V_LANES, floats - at), kernels + at);
+      transpose_square(from + first * KERNEL + at, stride, columns, base_min_i64(V_LANES, floats - at), kernels + at);
     for (int64_t i = 0; i < count; i++) transform_kernels(kernels + i * KERNEL, scale, u, i, tile);
     for (int64_t e = 0; e < (tile + 2) * (tile + 2); e++)
       for (int64_t i = 0; i < count; i++) {

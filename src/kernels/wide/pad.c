@@ -25,7 +25,7 @@ typedef struct place {
 } place;
 
 /* Whole vectors, the last of which overlaps the one in front. Those of a long run are stored where they are aligned; of
- * short ones, row by row as long as each other, the same number each time is worth more. */
+ * short ones, row by row as long as each other, the same number each time is faster. */
 static void copy_run(float *to, const float *from, int64_t n) {
   if (n < V_LANES) {
     v_store_n(to, v_load_n(from, n), n);

@@ -1,13 +1,12 @@
 /* product_i8.c -- tiles of products of 8-bit integers, and what becomes of their sums. Each sum is exact, so neither
  * tiles nor chunks change a bit. */
 #include "kernels/product_i8_priv.h"
+#include "kernels/tasks_priv.h"
 
 enum {
   PANELS = BYTES_PANELS,
-  AHEAD = 512,        /* bytes by which weights are fetched: from the second-level cache, the hardware is late */
-  CHUNK = 48,         /* rows that are gathered at once */
-  TASKS = 16,         /* that a product is cut into where its rows are few */
-  TASK_WORK = 1 << 19 /* multiply-adds of a task, at least */
+  AHEAD = 512, /* bytes by which weights are fetched: from the second-level cache, the hardware is late */
+  CHUNK = 48   /* rows that are gathered at once */
 };
 
 V_TEMPLATE void tile(const product_tile *t, int64_t row, const int rows, const int panels) {
@@ -290,9 +289,9 @@ static void copy_rows(const i8_product *p, int64_t first, int64_t count, byte_x 
 td_status KERN_PART_NAME(i8_multiply)(const i8_product *p) {
   const int64_t chunks = base_ceil_div(p->m, CHUNK), chunk = base_ceil_div(p->m, chunks);
   const int64_t panels = p->l.group_panels, quads = base_ceil_div(panels, PANELS), pitch = p->l.steps * BYTES_DEPTH;
-  const int64_t work = chunk * base_max_i64(p->l.k, 1) * V_LANES * PANELS;
-  const int64_t wanted = base_min_i64(TASKS / base_min_i64(chunks, TASKS), panels / PANELS);
-  const int64_t parts = base_max_i64(1, base_min_i64(wanted, work * (panels / PANELS) / TASK_WORK));
+  const int64_t work = chunk * base_max_i64(p->l.steps, 1) * panels;
+  const int64_t wanted = base_min_i64(kern_tasks_wanted(p->call->workers) / chunks, panels / PANELS);
+  const int64_t parts = base_max_i64(1, base_min_i64(wanted, work / KERN_TASK_WORK));
   const int64_t tasks = chunks * parts;
   const bool lies = base_in(p->call, 0)->dtype == TD_U8 && sizeof(byte_x) == 1 && p->l.k == pitch;
   i8_finish f;

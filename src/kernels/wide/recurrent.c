@@ -229,13 +229,14 @@ static td_status open_block(const layer *l, block *k) {
   int64_t steps = base_max_i64(l->chunk * base_min_i64(ROWS, l->batch), RECURRENT_RING);
   *k = (block){.l = l, .panel_end = l->panels};
   k->sums = base_call_scratch(l->call, (size_t)steps, step * sizeof(float));
-  k->turned = base_call_scratch(l->call, (size_t)l->input, V_LANES * sizeof(float));
+  k->transposed = base_call_scratch(l->call, (size_t)l->input, V_LANES * sizeof(float));
   k->state = base_call_scratch(l->call, states, sizeof(float));
   k->next = base_call_scratch(l->call, states, sizeof(float));
   k->memory = base_call_scratch(l->call, states, sizeof(float));
   k->kept = base_call_scratch(l->call, states, sizeof(float));
-  return k->sums && k->turned && k->state && k->next && k->memory && k->kept ? TD_OK
-                                                                             : base_no_memory(l->call->err, "scratch");
+  return k->sums && k->transposed && k->state && k->next && k->memory && k->kept
+             ? TD_OK
+             : base_no_memory(l->call->err, "scratch");
 }
 
 /* How many of the last sequences, too few to fill a block, are blocks of their own: woven, one beside a pair takes less

@@ -8,7 +8,7 @@ typedef recurrent_block block;
 /* One sequence alone walks PANELS panels at once: the sums of one are too few to hide the latency of a
  * multiplication. */
 enum { ROWS = RECURRENT_ROWS, SOME = RECURRENT_SOME, PANELS = 2, GATES_MAX = 4 };
-/* The sums of a piece and of a panel need 12 registers, and a second panel's instead is worth more. */
+/* The sums of a piece and of a panel need 12 registers; a second panel makes better use of them. */
 enum { WEAVE = V_REGISTERS == 32 };
 /* Two sequences have a walk of their own where a block computes more than one in vain. */
 enum { PAIRS = SOME > 3 };
@@ -79,7 +79,7 @@ V_TEMPLATE void multiply_inputs(int gates, const block *k, int64_t step, int64_t
 /* The same piece of every panel: one gate of some rows of w, for the `steps` of a chunk. Pointers are of panel 0. */
 typedef struct piece {
   int steps;
-  const float *x, *w; /* x: turned */
+  const float *x, *w; /* x: transposed */
   int64_t count;      /* rows of w */
   int64_t w_panel;    /* floats from panel to panel */
   const float *from;  /* the sums that it adds to, from_step floats from step to step */
@@ -98,7 +98,7 @@ V_TEMPLATE piece piece_of(int gates, int steps, const block *k, int64_t step, in
   const int64_t parts = piece_parts(gates, steps), gate = number / parts, part = number % parts;
   int64_t row = l->input * part / parts, pitch = l->width;
   piece p = {.steps = steps,
-             .x = k->turned + row * V_LANES + step % V_LANES,
+             .x = k->transposed + row * V_LANES + step % V_LANES,
              .w = k->w + (row * gates + gate) * V_LANES,
              .count = l->input * (part + 1) / parts - row,
              .w_panel = l->input * gates * V_LANES,
@@ -118,9 +118,9 @@ static void turn(const block *k, int64_t step) {
   int64_t pitch = l->x->strides[l->batch_first] * (k->backward ? -1 : 1);
   const float *x = recurrent_input(k, 0, step);
   for (; steps == V_LANES && i + V_LANES <= l->input; i += V_LANES)
-    v_transpose_square(k->turned + i * V_LANES, V_LANES, x + i, pitch);
+    v_transpose_square(k->transposed + i * V_LANES, V_LANES, x + i, pitch);
   for (; i < l->input; i++)
-    for (int64_t row = 0; row < V_LANES; row++) k->turned[i * V_LANES + row] = row < steps ? x[row * pitch + i] : 0;
+    for (int64_t row = 0; row < V_LANES; row++) k->transposed[i * V_LANES + row] = row < steps ? x[row * pitch + i] : 0;
 }
 
 /* sums[step] += x[step] w for a row of w. */

@@ -44,7 +44,7 @@ enum {
   GROUP_TILES = 18, /* more change little */
   GROUP_PLANES = 16,
   VOLUME_ROWS = 64, /* tiles of all planes of a group: weights of several taps come from far */
-  TASKS = 8         /* per sample to aim at: with fewer groups than these the output channels are cut, too */
+  FEW_WORKERS = 8
 };
 
 #define P KERN_WINOGRAD_P
@@ -550,7 +550,7 @@ static void split_channels(job *j) {
 
 /* Groups of tiles and chunks of channels, from the sizes of a sample and of the weights. Even groups suit even numbers
  * of workers. */
-static void split(job *j, const kern_tuning *tuning) {
+static void split(job *j, const kern_tuning *tuning, uint32_t workers) {
   split_channels(j);
   const kern_conv_axis *d = &j->conv.axis[0], *h = &j->conv.axis[1], *w = &j->conv.axis[2];
   j->tiles_across = tiles_along(w, j->tile);
@@ -567,7 +567,8 @@ static void split(job *j, const kern_tuning *tuning) {
   j->tuning = tuning;
   int64_t set_panels = j->together * j->panels, groups = j->slabs * j->sets * j->groups;
   int64_t blocks = (set_panels + j->block_panels - 1) / j->block_panels;
-  int64_t chunks = base_min_i64((TASKS + groups - 1) / groups, blocks);
+  /* With fewer groups of a sample than workers the output channels are cut, too. */
+  int64_t chunks = base_min_i64(base_ceil_div(base_max_i64(workers, FEW_WORKERS), groups), blocks);
   j->chunk_panels = (blocks + chunks - 1) / chunks * j->block_panels;
   j->chunks = (set_panels + j->chunk_panels - 1) / j->chunk_panels;
 }
@@ -613,7 +614,7 @@ td_status KERN_NAME(winograd)(const base_call *call) {
       !kern_winograd_packed_size(j.tile, j.conv.groups, j.conv.group_out, depth, V_LANES, &count) ||
       w->dims[0] != count)
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "the packed weights do not fit the convolution");
-  split(&j, kern_tuning_of(call));
+  split(&j, kern_tuning_of(call), call->workers);
   int64_t total = j.conv.batch * j.slabs * j.sets * j.groups * j.chunks, group_done = -1;
   if (total > UINT32_MAX / 2) return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "a convolution of too many tasks");
   if (!take_scratch(call, &j)) return base_no_memory(call->err, "scratch");

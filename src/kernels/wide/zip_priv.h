@@ -1,5 +1,5 @@
 /* zip_priv.h -- two to four rows of floats made one, element by element in turn, and the reverse: the channels of an
- * image of few, and blocks of pixels. Vectors at once: as many come as go, and lanes are picked by tables. */
+ * image of few, and blocks of pixels. Vectors at once: as many come as go, and lanes are gathered by tables. */
 #ifndef KERNELS_WIDE_ZIP_PRIV_H
 #define KERNELS_WIDE_ZIP_PRIV_H
 #include "kernels/simd_priv.h"

@@ -78,31 +78,16 @@ static td_status infer_as(ir_infer *ctx, const int64_t *more, td_dtype w) {
 
 td_status ops_infer_conv(ir_infer *ctx, const int64_t *more) { return infer_as(ctx, more, TD_F32); }
 
-/* The window along the last axis, without sizes of x. */
-static kern_conv_axis last_axis(const base_attrs *a, int32_t rank) {
-  return (kern_conv_axis){.kernel = base_attr_int_at(a, KERN_CONV_KERNEL, rank - 3, 1),
-                          .dilation = base_attr_int_at(a, KERN_CONV_DILATION, rank - 3, 1)};
-}
-
 /* The weights fit x, as far as sizes are known. */
 static td_status check_weights(ir_infer *ctx, bool transposed) {
   const ir_type *x = &ir_in(ctx, 0)->type, *w = &ir_in(ctx, 1)->type;
   if (x->rank == IR_UNRANKED || w->rank == IR_UNRANKED) return TD_OK;
   const base_attrs *a = ctx->attrs;
-  int64_t groups = base_attr_int(a, KERN_CONV_GROUPS), channels = base_attr_int(a, KERN_CONV_CHANNELS), taps = 1;
-  int64_t panel = base_attr_int(a, KERN_CONV_PANEL);
-  base_dim in = x->dims[base_attr_int(a, KERN_CONV_CHANNELS_FIRST) ? 1 : x->rank - 1];
-  if (panel) {
-    for (int32_t i = 0; i < x->rank - 2; i++)
-      if (!base_mul_i64(taps, base_attr_int_at(a, KERN_CONV_KERNEL, i, 1), &taps))
-        return ir_infer_fail(ctx, "a huge kernel");
-    const kern_conv c = {.axis = {[KERN_CONV_AXES - 1] = last_axis(a, x->rank)},
-                         .groups = groups,
-                         .group_in = in / groups,
-                         .group_out = channels / groups,
-                         .taps = taps,
-                         .panel = panel,
-                         .channels_first = base_attr_int(a, KERN_CONV_CHANNELS_FIRST)};
+  const int64_t groups = base_attr_int(a, KERN_CONV_GROUPS), channels = base_attr_int(a, KERN_CONV_CHANNELS);
+  const base_dim in = x->dims[base_attr_int(a, KERN_CONV_CHANNELS_FIRST) ? 1 : x->rank - 1];
+  if (base_attr_int(a, KERN_CONV_PANEL)) {
+    kern_conv c;
+    if (!kern_conv_window(a, x->rank, in, &c)) return ir_infer_fail(ctx, "a huge kernel");
     const bool known = w->rank == 1 && base_dim_known(in) && base_dim_known(w->dims[0]);
     const bool fits = known ? kern_conv_stored(transposed, &c, w->dtype, w->dims[0]) >= 0 : w->rank == 1;
     return fits ? TD_OK : ir_infer_fail(ctx, "the packed weights do not fit the image");
@@ -286,12 +271,9 @@ static bool takes_stored(const ir_kernel_query *query, const kern_row *row) {
   const base_dim channels = x->dims[first ? 1 : x->rank - 1];
   if (!base_dim_known(channels) || !base_dim_known(w->dims[0])) return false;
   if (first) return kern_takes_bf16(row);
-  kern_conv c = {.groups = 1,
-                 .group_in = channels,
-                 .group_out = base_attr_int(query->attrs, KERN_CONV_CHANNELS),
-                 .taps = 1,
-                 .panel = row->lanes};
-  for (int32_t i = 0; i < x->rank - 2; i++) c.taps *= base_attr_int_at(query->attrs, KERN_CONV_KERNEL, i, 1);
+  kern_conv c;
+  if (!kern_conv_window(query->attrs, x->rank, channels, &c)) return false;
+  c.panel = row->lanes;
   return kern_conv_stored(false, &c, TD_BF16, w->dims[0]) == kern_pairs_depth_of(row, c.group_in);
 }
 
@@ -583,7 +565,7 @@ const ir_op ops_channels_last_conv[] = {
      .min_in = 2,
      .max_in = KERN_CHAIN_END,
      .out_count = BASE_PROGRAM_OUTS,
-     .flags = IR_OP_CHAIN | IR_OP_FRONT,
+     .flags = IR_OP_CHAIN | IR_OP_EPILOGUE | IR_OP_FRONT,
      .attrs = conv_attrs,
      .attr_count = OPS_COUNT(conv_attrs),
      .by_sample = 1 | RESIDUAL | CHAIN,
@@ -597,7 +579,7 @@ const ir_op ops_channels_last_conv[] = {
      .min_in = 2,
      .max_in = KERN_CHAIN_END,
      .out_count = BASE_PROGRAM_OUTS,
-     .flags = IR_OP_CHAIN,
+     .flags = IR_OP_CHAIN | IR_OP_EPILOGUE,
      .attrs = transpose_attrs,
      .attr_count = OPS_COUNT(transpose_attrs),
      .by_sample = 1 | RESIDUAL | CHAIN,

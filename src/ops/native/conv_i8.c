@@ -14,16 +14,15 @@ static const ir_attr attrs[] = {KERN_CONV_LIST(OPS_ATTR_ROW) KERN_I8_LIST(OPS_AT
 static td_status check_weights(ir_infer *ctx) {
   const ir_type *x = &ir_in(ctx, 0)->type, *w = &ir_in(ctx, 1)->type;
   const kern_i8_scales s = kern_i8_scales_of(ctx->attrs);
-  const int64_t groups = base_attr_int(ctx->attrs, KERN_CONV_GROUPS);
   const bool planes = base_attr_int(ctx->attrs, KERN_CONV_CHANNELS_FIRST);
   const base_dim in = x->dims[planes ? 1 : x->rank - 1];
+  kern_conv c;
   kern_i8_layout l;
   bool depthwise;
   if (w->rank != 1) return ir_infer_fail(ctx, "packed weights must be a vector");
   if (!base_dim_known(in)) return TD_OK;
-  kern_i8_window window = {groups, in / groups, base_attr_int(ctx->attrs, KERN_CONV_CHANNELS) / groups, {1, 1, 1}};
-  for (int32_t i = 0; i < x->rank - 2; i++)
-    window.kernel[5 - x->rank + i] = base_attr_int_at(ctx->attrs, KERN_CONV_KERNEL, i, 1);
+  if (!kern_conv_window(ctx->attrs, x->rank, in, &c)) return ir_infer_fail(ctx, "a huge kernel");
+  const kern_i8_window window = kern_i8_window_of(&c);
   if (!kern_i8_window_layout(&window, s.panel, s.depth, &l, &depthwise) ||
       (base_dim_known(w->dims[0]) && w->dims[0] != l.size))
     return ir_infer_fail(ctx, "the packed weights do not fit the image");
@@ -32,14 +31,9 @@ static td_status check_weights(ir_infer *ctx) {
 
 /* kern_i8_takes_planes, as far as sizes are known. */
 static bool sees_planes(const base_attrs *a, const ir_type *x) {
-  const base_dim channels = x->dims[1];
-  const int32_t last = x->rank - 3;
-  const kern_conv c = {.groups = base_attr_int(a, KERN_CONV_GROUPS),
-                       .group_in = base_dim_known(channels) ? channels : 1,
-                       .axis[KERN_CONV_AXES - 1] = {.kernel = base_attr_int_at(a, KERN_CONV_KERNEL, last, 1),
-                                                    .stride = base_attr_int_at(a, KERN_CONV_STRIDE, last, 1),
-                                                    .dilation = base_attr_int_at(a, KERN_CONV_DILATION, last, 1)}};
-  return x->rank >= 3 && kern_i8_takes_planes(&c);
+  kern_conv c;
+  return x->rank >= 3 && kern_conv_window(a, x->rank, base_dim_known(x->dims[1]) ? x->dims[1] : 1, &c) &&
+         kern_i8_takes_planes(&c);
 }
 
 static td_status infer(ir_infer *ctx) {
@@ -207,7 +201,7 @@ const ir_op ops_conv_i8[] = {
      .min_in = 2,
      .max_in = KERN_CHAIN_END,
      .out_count = BASE_PROGRAM_OUTS,
-     .flags = IR_OP_CHAIN,
+     .flags = IR_OP_CHAIN | IR_OP_EPILOGUE,
      .attrs = attrs,
      .attr_count = OPS_COUNT(attrs),
      .by_sample = 1 | RESIDUAL | CHAIN,

@@ -2,7 +2,8 @@
  * of a row of the result, the rows of the image that its windows see are put side by side, BYTES_DEPTH of them to each
  * channel of a column (b_zip): a dot instruction then adds taps that stand above one another, and each column serves
  * all windows that see it. Whole blocks of channels that become bytes at once are in the order of b_zip_whole, and so
- * are their weights. Sums are exact, so that strips change no bit. */
+ * are their weights. Where a block has room for the channels of several pixels, these are taken together: a pixel of so
+ * many is the vector that begins at the first. Sums are exact, so that none of this changes a bit. */
 #include "kernels/product_i8_priv.h"
 
 enum {
@@ -16,6 +17,8 @@ typedef struct job {
   const i8_finish *f;
   const int8_t *w;
   const kern_conv *c;
+  int64_t channels; /* of the image: from pixel to pixel */
+  int64_t together; /* pixels of the image that are one of c's */
   uint8_t flip;
   int64_t rows, cells;   /* rows of taps; of BYTES_DEPTH of them, padded */
   const uint8_t *beside; /* BYTES_ROW elements of what lies beside the image */
@@ -24,6 +27,7 @@ typedef struct job {
 
 /* What whole blocks have in place of f and w. */
 typedef struct whole_blocks {
+  i8_product p;
   i8_finish f;
   int8_t *w;
 } whole_blocks;
@@ -41,7 +45,16 @@ static const uint8_t *row_of(const job *j, const strip *s, int64_t r) {
   const int64_t i0 = s->row / a[1].out * a[0].stride - a[0].begin + r / a[1].kernel * a[0].dilation;
   const int64_t i1 = s->row % a[1].out * a[1].stride - a[1].begin + r % a[1].kernel * a[1].dilation;
   if (i0 < 0 || i0 >= a[0].in || i1 < 0 || i1 >= a[1].in) return NULL;
-  return s->image + (i0 * a[1].in + i1) * a[2].in * j->c->groups + s->channel;
+  return s->image + (i0 * a[1].in + i1) * a[2].in * j->channels + s->channel;
+}
+
+/* Of pixels that are taken together some lie beside the image: a copy of those from `i` on. */
+static const uint8_t *copy_edge(const job *j, const uint8_t *row, int64_t i, uint8_t *to) {
+  const int64_t in = j->c->axis[KERN_CONV_AXES - 1].in, first = base_max_i64(i, 0);
+  const int64_t last = base_min_i64(i + j->together, in), at = (first - i) * j->channels;
+  memcpy(to, j->beside, BYTES_ROW);
+  if (last > first) memcpy(to + at, row + first * j->channels, (size_t)((last - first) * j->channels));
+  return to;
 }
 
 static void zip(const job *j, const strip *s) {
@@ -53,9 +66,12 @@ static void zip(const job *j, const strip *s) {
     byte_x *to = j->zipped + cell * CELL_ELEMENTS;
     for (int64_t column = 0; column < columns; column++, to += j->cells * CELL_ELEMENTS) {
       const int64_t i = s->first * a->stride - a->begin + column;
-      const bool inside = i >= 0 && i < a->in;
+      const bool inside = i >= 0 && i + j->together <= a->in, edge = !inside && j->together > 1;
+      uint8_t edges[BYTES_DEPTH][BYTES_ROW];
       const uint8_t *from[BYTES_DEPTH];
-      V_FOR(r, BYTES_DEPTH) from[r] = inside && row[r] ? row[r] + i * j->c->groups : j->beside;
+      V_FOR(r, BYTES_DEPTH) from[r] = inside && row[r] ? row[r] + i * j->channels : j->beside;
+      for (int r = 0; edge && r < BYTES_DEPTH; r++)
+        if (row[r]) from[r] = copy_edge(j, row[r], i, edges[r]);
       if (j->f->whole) b_zip_whole(to, from, j->flip);
       for (int64_t at = 0; !j->f->whole && at < s->n; at += V_LANES)
         b_zip(to + at * BYTES_DEPTH, from, at, base_min_i64(V_LANES, s->n - at), j->flip);
@@ -105,23 +121,28 @@ static void run_strip(const job *j, const strip *s, int64_t out) {
   }
 }
 
-/* Those of `f` and of the packed weights, in the order of whole blocks. */
-static td_status order_blocks(const i8_finish *f, whole_blocks *to) {
+/* Those of `f` and of the packed weights, in the order of whole blocks; of pixels that are taken `together`. */
+static td_status order_blocks(const i8_finish *f, int64_t together, whole_blocks *to) {
   const i8_product *p = f->p;
   const kern_i8_layout *l = &p->l;
   const int8_t *w = (const int8_t *)p->w + l->data;
-  int32_t *start = base_call_scratch(p->call, (size_t)l->columns, sizeof *start);
-  float *scales = base_call_scratch(p->call, (size_t)l->columns, sizeof *scales);
-  to->w = base_call_scratch(p->call, (size_t)(l->columns / V_LANES), (size_t)l->panel_bytes);
+  const int64_t columns = base_max_i64(l->columns, BYTES_ROW);
+  int32_t *start = base_call_scratch(p->call, (size_t)columns, sizeof *start);
+  float *scales = base_call_scratch(p->call, (size_t)columns, sizeof *scales);
+  to->w = base_call_scratch(p->call, (size_t)(columns / V_LANES), (size_t)l->panel_bytes);
+  to->p = *p;
+  to->p.out_pitch *= together;
   to->f = *f;
+  to->f.p = &to->p;
   to->f.start = start;
   to->f.scales = scales;
   to->f.whole = true;
   if (!start || !scales || !to->w) return base_no_memory(p->call->err, "scratch");
-  for (int64_t block = 0; block + BYTES_ROW <= l->n; block += BYTES_ROW)
+  for (int64_t block = 0; block + BYTES_ROW <= l->n * together; block += BYTES_ROW)
     for (int64_t vector = 0; vector < BYTES_PANELS; vector++)
       for (int64_t run = 0; run < V_LANES; run += B_WHOLE_RUN) {
-        const int64_t at = block + vector * V_LANES + run, from = block + b_whole_from(vector, run / B_WHOLE_RUN);
+        const int64_t at = block + vector * V_LANES + run;
+        const int64_t from = (block + b_whole_from(vector, run / B_WHOLE_RUN)) % l->n; /* the same of each pixel */
         memcpy(start + at, f->start + from, B_WHOLE_RUN * sizeof *start);
         memcpy(scales + at, f->scales + from, B_WHOLE_RUN * sizeof *scales);
         int8_t *panel = to->w + at / V_LANES * l->panel_bytes + run * BYTES_DEPTH;
@@ -132,30 +153,50 @@ static td_status order_blocks(const i8_finish *f, whole_blocks *to) {
   return TD_OK;
 }
 
-td_status KERN_PART_NAME(i8_depthwise)(const i8_product *p, const kern_conv *c, uint8_t flip) {
-  const kern_conv_axis *a = c->axis;
-  const int64_t rows = a[0].kernel * a[1].kernel, cells = (rows + BYTES_DEPTH - 1) / BYTES_DEPTH;
-  const int64_t columns = (base_min_i64(STRIP, a[2].out) - 1) * a[2].stride + (a[2].kernel - 1) * a[2].dilation + 1;
-  const int64_t strips = (a[2].out + STRIP - 1) / STRIP, blocks = (c->groups + BYTES_ROW - 1) / BYTES_ROW;
-  const int64_t out_rows = a[0].out * a[1].out, tasks = c->batch * out_rows * strips * blocks;
-  uint8_t beside[BYTES_ROW];
+/* Pixels along the last axis whose channels fill a block, where all outputs are made of such. */
+static int64_t pixels_together(const i8_product *p, const kern_conv *c) {
+  const kern_conv_axis *a = &c->axis[KERN_CONV_AXES - 1];
+  const int64_t pixels = BYTES_ROW % c->groups == 0 ? BYTES_ROW / c->groups : 1;
+  const bool may = a->stride == 1 && a->out % pixels == 0 && p->out_pitch == c->groups && c->groups % B_WHOLE_RUN == 0;
+  return may ? pixels : 1;
+}
+
+td_status KERN_PART_NAME(i8_depthwise)(const i8_product *p, const kern_conv *of, uint8_t flip) {
   i8_finish f;
-  memset(beside, (int)p->s.x_zero ^ flip, sizeof beside);
   TRY(KERN_PART_NAME(i8_finish_of)(p, &f));
+  const bool whole_rows = f.direct && !f.d.residual;
+  const int64_t together = whole_rows ? pixels_together(p, of) : 1, rows = of->axis[0].kernel * of->axis[1].kernel;
+  kern_conv c = *of;
+  const kern_conv_axis *a = c.axis;
+  c.axis[2].stride *= together;
+  c.axis[2].out /= together;
+  c.groups *= together;
+  const int64_t cells = base_ceil_div(rows, BYTES_DEPTH), wide = STRIP / together;
+  const int64_t columns = (base_min_i64(wide, a[2].out) - 1) * a[2].stride + (a[2].kernel - 1) * a[2].dilation + 1;
+  const int64_t strips = base_ceil_div(a[2].out, wide), blocks = base_ceil_div(c.groups, BYTES_ROW);
+  const int64_t out_rows = a[0].out * a[1].out, tasks = c.batch * out_rows * strips * blocks;
+  uint8_t beside[BYTES_ROW];
+  memset(beside, (int)p->s.x_zero ^ flip, sizeof beside);
   whole_blocks whole;
-  const bool orders = f.direct && !f.d.residual && p->l.n >= BYTES_ROW;
-  if (orders) TRY(order_blocks(&f, &whole));
-  job j = {.c = c, .flip = flip, .rows = rows, .cells = cells, .beside = beside};
+  const bool orders = whole_rows && c.groups >= BYTES_ROW;
+  if (orders) TRY(order_blocks(&f, together, &whole));
+  job j = {.c = &c,
+           .channels = of->groups,
+           .together = together,
+           .flip = flip,
+           .rows = rows,
+           .cells = cells,
+           .beside = beside};
   j.zipped = base_call_scratch(p->call, (size_t)columns, (size_t)(cells * CELL_ELEMENTS) * sizeof *j.zipped);
   if (!j.zipped) return base_no_memory(p->call->err, "scratch");
   for (int64_t t = base_call_first(p->call, tasks); t < tasks; t = base_call_next(p->call, t, tasks)) {
     const int64_t block = t % blocks, at = t / blocks % strips, row = t / blocks / strips;
-    strip s = {.image = (const uint8_t *)p->x + row / out_rows * c->in_size * c->groups,
+    strip s = {.image = (const uint8_t *)p->x + row / out_rows * c.in_size * of->groups,
                .row = row % out_rows,
-               .first = at * STRIP,
+               .first = at * wide,
                .channel = block * BYTES_ROW};
-    s.count = base_min_i64(STRIP, a[2].out - s.first);
-    s.n = base_min_i64(BYTES_ROW, c->groups - s.channel);
+    s.count = base_min_i64(wide, a[2].out - s.first);
+    s.n = base_min_i64(BYTES_ROW, c.groups - s.channel);
     const bool is_whole = orders && s.n == BYTES_ROW;
     j.f = is_whole ? &whole.f : &f;
     j.w = is_whole ? whole.w : (const int8_t *)p->w + p->l.data;

@@ -2,6 +2,7 @@
  * this has tiles:
  *
  *     IMAGE_PANELS, IMAGE_ROWS            the most of a tile
+ *     IMAGE_THREES                        there are tiles of three panels
  *     IMAGE_OVERLAPS                      all tiles are as tall, so that the last begins with rows of the one before
  *     image_tall(count)                   rows of each tile that `count` rows are cut into
  *     image_begin(rows, words), image_end()   around tiles of so many rows, and words of a block */
@@ -122,14 +123,17 @@ static void multiply_block(const image_product *p, const block *b, int64_t panel
   const bool run_on = base_ceil_div(whole, IMAGE_ROWS) <= b->count * base_ceil_div(width, IMAGE_ROWS);
   const int64_t spans = run_on ? 1 : b->count, count = run_on ? whole : width, tall = image_tall(count);
   const int64_t quads = (end - panel) / IMAGE_PANELS, rest = (end - panel) % IMAGE_PANELS;
-  const int64_t groups = quads + rest / 2 + rest % 2, tiles = base_ceil_div(count, tall);
+  const int64_t groups = quads + (IMAGE_THREES ? rest > 0 : rest / 2 + rest % 2), tiles = base_ceil_div(count, tall);
   const bool near = (end - panel) * p->panel <= NEAR_BYTES;
   if (p->blocks > 0) image_begin(tall, p->words);
   for (int64_t i = 0; i < spans; i++) {
     const rows_cut cut = {i * p->line, count, tall};
     for (int64_t n = 0; n < groups * tiles; n++) {
       const int64_t group = near ? n % groups : n / tiles, row = (near ? n / groups : n % tiles) * tall;
-      const int64_t behind = group - quads, panels = behind < 0 ? IMAGE_PANELS : behind == 0 && rest > 1 ? 2 : 1;
+      const int64_t behind = group - quads, panels = behind < 0                ? IMAGE_PANELS
+                                                     : IMAGE_THREES            ? rest
+                                                     : behind == 0 && rest > 1 ? 2
+                                                                               : 1;
       multiply_tile(p, b, &cut, row, panel + base_min_i64(group, quads) * IMAGE_PANELS + (behind > 0 ? 2 : 0), panels);
     }
   }

@@ -46,6 +46,8 @@ static int64_t run_tile(const product_tile *t, int64_t row, int64_t rows, int64_
   TRY_TILE(6, 4)
   TRY_TILE(2, 4)
   TRY_TILE(1, 4)
+  TRY_TILE(6, 3)
+  TRY_TILE(1, 3)
   TRY_TILE(12, 2) /* six rows of few panels are too few chains of sums for the latency of dot products */
   TRY_TILE(12, 1)
 #endif
@@ -251,8 +253,7 @@ static void multiply_rows(const i8_finish *f, const byte_x *x, int64_t x_pitch, 
   static const int64_t run[] = {0};
   const i8_product *p = f->p;
   while (panel < end) {
-    int64_t panels = PANELS;
-    while (panels > end - panel) panels /= 2;
+    const int64_t panels = base_min_i64(PANELS, end - panel);
     const int64_t columns = base_min_i64(panels * V_LANES, p->l.n - panel * V_LANES);
     for (int64_t row = 0, rows; row < count; row += rows) {
       _Alignas(64) float sums[BYTES_ROWS * BYTES_ROW];

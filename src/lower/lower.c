@@ -273,7 +273,7 @@ static uint8_t view_layout(lowering *l, const ir_node_def *node) {
 
 /* Can this node's result alias its first operand, and is the alias dense? */
 static bool is_view(const lowering *l, const ir_node_def *node, uint32_t source, bool *strided) {
-  uint16_t flags = node->op->flags;
+  uint32_t flags = node->op->flags;
   if (!node->op->view || source == PLAN_NONE || base_dtype(l->plan->slots.at[source].dtype)->bits < 8) return false;
   if (!(flags & IR_OP_VIEW) && (!(flags & IR_OP_VIEW_DENSE) || l->layout[source])) return false;
   *strided = !(flags & IR_OP_VIEW_DENSE) || l->layout[source];

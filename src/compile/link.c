@@ -48,7 +48,8 @@ static bool find_kernel(const void *user, const char *name, plan_kernel *found) 
                          .gives = row->family == KERN_COPY        ? PLAN_STRIDED | PLAN_PITCHED
                                   : row->flags & KERN_PITCHED_OUT ? PLAN_PITCHED
                                                                   : 0,
-                         .in_place = row->flags & KERN_RESIDUAL_OUT ? 1u << KERN_IN_RESIDUAL : 0};
+                         .in_place = row->flags & KERN_RESIDUAL_OUT ? 1u << KERN_IN_RESIDUAL : 0,
+                         .appends = row->flags & KERN_APPENDS};
   return true;
 }
 

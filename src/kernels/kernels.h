@@ -20,7 +20,8 @@ enum {
   KERN_PITCHED_IN = 4,    /* takes pitched operands */
   KERN_PITCHED_OUT = 8,   /* writes a pitched output */
   KERN_RESIDUAL_OUT = 16, /* the output may have the memory of a residual of its type (KERN_IN_RESIDUAL) */
-  KERN_MOVES = 32         /* elements are bits that are moved: of any type of that width */
+  KERN_MOVES = 32,        /* elements are bits that are moved: of any type of that width */
+  KERN_APPENDS = 64       /* in the residual's memory it writes only what is not in use: run again, it gives the same */
 };
 
 /* How packed weights lie that a row's kernel reads: f32 in panels (pack.h), pairs of bf16, alone or for tiles; 8-bit

@@ -155,13 +155,12 @@ static void take_places(plan_exe *plan, const uint32_t *loop_of) {
 
 /* ---- outputs in the memory of inputs ---- */
 
-/* Is memory of `root` that of another result of a run? */
-static bool is_result(plan_exe *plan, uint32_t root) {
-  for (uint32_t i = 0; i < plan->outputs.count; i++)
-    if (current_root(plan, plan->outputs.at[i].slot) == root) return true;
-  for (uint32_t i = 0; i < plan->states.count; i++)
-    if (current_root(plan, plan->states.at[i].after) == root) return true;
-  return false;
+/* How many results of a run have memory of `root`? */
+static uint32_t count_results(plan_exe *plan, uint32_t root) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < plan->outputs.count; i++) count += current_root(plan, plan->outputs.at[i].slot) == root;
+  for (uint32_t i = 0; i < plan->states.count; i++) count += current_root(plan, plan->states.at[i].after) == root;
+  return count;
 }
 
 static bool has_fork(const plan_exe *plan) {
@@ -170,29 +169,54 @@ static bool has_fork(const plan_exe *plan) {
   return false;
 }
 
-/* The input whose memory the output in `slot`, an arena root, may have where a caller binds both to the same: its step
- * may write it there, and nothing reads the input behind that. */
-static uint32_t find_renewed(plan_exe *plan, uint32_t slot) {
+/* The step that makes the result in `slot`, an arena root, where that may take the place of an operand; else NULL. */
+static const plan_step *maker(const plan_exe *plan, uint32_t slot) {
   const plan_slot *to = &plan->slots.at[slot];
-  if (to->place != PLAN_ARENA || to->root != slot || to->part_of != PLAN_NONE) return PLAN_NONE;
+  if (to->place != PLAN_ARENA || to->root != slot || to->part_of != PLAN_NONE) return NULL;
   const plan_step *s = &plan->steps.at[to->first];
+  return allows_in_place(plan, s) && plan->operands.at[s->out] == slot ? s : NULL;
+}
+
+/* May it, the result in `slot`, have the memory of `in`, that a run is given? `s` may write it there, and nothing reads
+ * it behind that. */
+static bool renews(plan_exe *plan, const plan_step *s, uint32_t slot, uint32_t in) {
+  const plan_slot *to = &plan->slots.at[slot];
   const uint32_t mask = allows_in_place(plan, s);
-  if (!mask || plan->operands.at[s->out] != slot) return PLAN_NONE;
-  for (uint32_t i = 0; i < plan->inputs.count; i++) {
-    const uint32_t in = plan->inputs.at[i].slot;
-    uint32_t k = 0;
-    while (k < s->in_count && !(is_of(mask, k) && plan->operands.at[s->in + k] == in)) k++;
-    if (k < s->in_count && plan->slots.at[in].place == PLAN_INPUT && plan->slots.at[in].dtype == to->dtype &&
-        !reads_besides(plan, s, in, mask) && !is_read(plan, to->first + 1, plan->steps.count - 1, in, PLAN_NONE) &&
-        !is_result(plan, in))
-      return i;
-  }
+  uint32_t k = 0;
+  while (k < s->in_count && !(is_of(mask, k) && plan->operands.at[s->in + k] == in)) k++;
+  return k < s->in_count && plan->slots.at[in].place == PLAN_INPUT && plan->slots.at[in].dtype == to->dtype &&
+         !reads_besides(plan, s, in, mask) && !is_read(plan, to->first + 1, plan->steps.count - 1, in, PLAN_NONE) &&
+         !count_results(plan, in);
+}
+
+/* The input whose memory the output in `slot` may have where a caller binds both to the same. */
+static uint32_t find_renewed(plan_exe *plan, uint32_t slot) {
+  const plan_step *s = maker(plan, slot);
+  for (uint32_t i = 0; s && i < plan->inputs.count; i++)
+    if (renews(plan, s, slot, plan->inputs.at[i].slot)) return i;
   return PLAN_NONE;
 }
 
+/* A run that fails leaves a state as it was: a step that would write over it must be one that only appends. */
+static plan_making find_making(plan_exe *plan, const plan_state *state, bool forks) {
+  const plan_slot *after = &plan->slots.at[state->after];
+  if (after->place != PLAN_ARENA || after->root != state->after || after->part_of != PLAN_NONE ||
+      after->dtype == TD_STRING || base_dtype(after->dtype)->bits < 8 || count_results(plan, state->after) != 1)
+    return PLAN_MADE_ANYWHERE;
+  const plan_step *s = forks ? NULL : maker(plan, state->after);
+  const bool in_place = s && plan->links.at[s->function].appends && renews(plan, s, state->after, state->port.slot);
+  return in_place ? PLAN_MADE_IN_PLACE : PLAN_MADE_BESIDE;
+}
+
 static td_status find_all_renewed(plan_exe *plan, td_error *err) {
-  plan->renewed.count = 0;
-  if (has_fork(plan)) return TD_OK;
+  const bool forks = has_fork(plan);
+  plan->renewed.count = plan->making.count = 0;
+  for (uint32_t i = 0; i < plan->states.count; i++) {
+    uint32_t *making = base_vec_push(plan->arena, &plan->making);
+    if (!making) return base_no_memory(err, "the plan");
+    *making = find_making(plan, &plan->states.at[i], forks);
+  }
+  if (forks) return TD_OK;
   for (uint32_t i = 0; i < plan->outputs.count; i++) {
     uint32_t *renewed = base_vec_push(plan->arena, &plan->renewed);
     if (!renewed) return base_no_memory(err, "the plan");

@@ -75,6 +75,7 @@ td_status plan_link_function(plan_exe *plan, uint32_t index, const plan_symbols 
                       .check = f->role == PLAN_COPY ? symbols->copy_check : have.op.check,
                       .parallel = have.kernel.parallel,
                       .in_place = have.op.in_place | have.kernel.in_place,
+                      .appends = have.kernel.appends,
                       .takes = f->kernel                                      ? have.kernel.takes
                                : f->role == PLAN_SHOWS && have.op.shows_dense ? 0
                                                                               : PLAN_STRIDED,

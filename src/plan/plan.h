@@ -86,6 +86,7 @@ typedef struct plan_link {
   bool tells_sources;      /* its attribute KERN_FUSED_FROM says which origin each of its operations has */
   uint32_t in_place;       /* bit i: its one result may take the place of operand i, of its type, which nothing else
                             * reads; the last bit is that of further ones, too */
+  bool appends;            /* in such a place it writes only what is not in use: run again, it gives the same */
   uint32_t takes, gives;   /* PLAN_PITCHED, PLAN_STRIDED: layouts of operands and results; else dense */
   plan_program_fn program; /* of steps that have one; or NULL */
   const void *code;        /* what `run` finds as its call's code; or NULL */
@@ -107,6 +108,7 @@ typedef struct plan_kernel {
   uint32_t isa; /* BASE_ISA_* that it uses */
   bool parallel;
   uint32_t takes, gives, in_place; /* see plan_link */
+  bool appends;
 } plan_kernel;
 /* Machine code: `run` takes the place of the kernel; where it is NULL, the kernel gets `body` with its calls. */
 typedef struct plan_generated {
@@ -184,6 +186,13 @@ typedef struct plan_initial {
   uint32_t kind; /* base_kind */
   uint32_t count;
 } plan_initial;
+
+/* Where the value that a state gets is made. */
+typedef enum plan_making {
+  PLAN_MADE_ANYWHERE, /* it is copied when a run ends */
+  PLAN_MADE_BESIDE,   /* it may have memory of the session's, but not that of the old value */
+  PLAN_MADE_IN_PLACE  /* and that, if the size stays */
+} plan_making;
 
 typedef struct plan_state {
   plan_port port;   /* its value when a run begins */
@@ -270,6 +279,7 @@ typedef struct plan_exe {
   BASE_VEC(plan_link) links;    /* per function */
   BASE_VEC(const void *) bases; /* per segment: its address */
   BASE_VEC(uint32_t) renewed;   /* per output: the input whose memory it may have; PLAN_NONE; empty: none may */
+  BASE_VEC(uint32_t) making;    /* per state: plan_making; empty: they are made anywhere */
   base_map known_names;         /* offsets of names, while the plan is made */
   void *code;                   /* loaded machine code that functions are part of, or NULL */
   void (*release_code)(void *code);
@@ -340,7 +350,7 @@ static inline const base_attrs *plan_attrs(const plan_exe *p, uint32_t attrs) {
 /* Fills in what forks take from the steps around them: operands, and which of them are copied. Scratch is not kept. */
 td_status plan_find_captures(plan_exe *plan, base_arena *scratch, td_error *err);
 /* Sets first and last of arena roots; with plan->in_place, lets results take the place of operands that die at their
- * step, and finds `renewed`. Roots are those of parts and views alone before. */
+ * step, and finds `renewed` and `making`. Roots are those of parts and views alone before. */
 td_status plan_find_lifetimes(plan_exe *plan, base_arena *scratch, td_error *err);
 
 /* Checks everything that a run counts on, as of a plan from a stranger: indices, texts, sizes, attribute blocks, where

@@ -117,8 +117,7 @@ static bool holds_input(const run_session *s, const base_tensor *memory, uint32_
   return false;
 }
 
-/* Of a batch, parts of which read the inputs of others that are computed later. */
-static bool is_in_batch(const plan_exe *plan, uint32_t step) {
+bool run_is_in_batch(const plan_exe *plan, uint32_t step) {
   for (uint32_t i = 0; i < plan->batches.count; i++)
     if (step >= plan->batches.at[i].first && step < plan->batches.at[i].end) return true;
   return false;
@@ -132,7 +131,7 @@ static uint32_t renewed_input(const run_session *s, uint32_t index, const base_t
   const base_tensor *in = &s->inputs[i].tensor;
   const bool same =
       in->data == memory->data && base_tensor_bytes(in) == base_tensor_bytes(memory) && base_tensor_contiguous(in);
-  return same && !is_in_batch(plan, plan->slots.at[plan->outputs.at[index].slot].first) ? i : PLAN_NONE;
+  return same && !run_is_in_batch(plan, plan->slots.at[plan->outputs.at[index].slot].first) ? i : PLAN_NONE;
 }
 
 static td_status check_apart(const run_session *s, uint32_t index, td_error *err) {
@@ -154,7 +153,7 @@ static bool movable(const run_session *s, uint32_t index, uint32_t root, const b
          aligned(memory) && !holds_input(s, memory, renewed_input(s, index, memory));
 }
 
-static void move_root(run_session *s, uint32_t root, char *to) {
+void run_move_root(run_session *s, uint32_t root, char *to) {
   const size_t *offsets = s->active->binding.offsets;
   for (uint32_t i = 0; i < s->plan->slots.count; i++)
     if (s->plan->slots.at[i].place == PLAN_ARENA && s->plan->slots.at[i].root == root)
@@ -179,7 +178,7 @@ static td_status place(run_session *s, uint32_t index, td_error *err) {
   TRY(check_apart(s, index, err));
   if (!movable(s, index, root, memory) || root_is_taken(s, index, root)) return TD_OK;
   s->targets[index].placed = true;
-  move_root(s, root, memory->data);
+  run_move_root(s, root, memory->data);
   return TD_OK;
 }
 
@@ -188,12 +187,11 @@ td_status run_place_outputs(run_session *s, td_error *err) {
   for (uint32_t i = 0; i < s->plan->outputs.count; i++) {
     const uint32_t root = s->plan->slots.at[s->plan->outputs.at[i].slot].root;
     if (s->plan->slots.at[root].place == PLAN_ARENA)
-      move_root(s, root, s->main.memory + s->active->binding.offsets[root]);
+      run_move_root(s, root, s->main.memory + s->active->binding.offsets[root]);
     s->targets[i].placed = false;
   }
   for (uint32_t i = 0; i < s->plan->outputs.count; i++)
     if (s->targets[i].bound) TRY(place(s, i, err));
-  s->targets_moved = false;
   return TD_OK;
 }
 

@@ -166,6 +166,7 @@ typedef struct run_stats {
   size_t tail_peak;                /* most bytes that tail and scratch held */
   uint64_t runs;
   uint32_t threads; /* most that one step of the shapes bound last is shared out to; before a run: of the pool */
+  uint64_t state_bytes, state_copied; /* memory of session state; of it, what the last run copied */
 } run_stats;
 run_stats run_session_stats(const run_session *session);
 /* Most threads that can take part in a run, the caller's included. */

@@ -67,13 +67,19 @@ typedef struct run_bound {
 } run_bound;
 
 /* How the value that a run gives to a state gets there. */
-typedef enum run_way { RUN_STAYS, RUN_STRAIGHT, RUN_OVER_SPARE } run_way;
+typedef enum run_way {
+  RUN_STAYS,      /* it is there */
+  RUN_STRAIGHT,   /* copied */
+  RUN_OVER_SPARE, /* copied to the second block, which becomes the first */
+  RUN_BESIDE      /* made there, likewise */
+} run_way;
 
 /* What a session keeps of one state. Two blocks, so that a new value can be made of the old one and all states change
  * together, or none does. */
 typedef struct run_state {
   base_value initial;  /* in constants */
   base_value next;     /* made, not yet in force */
+  plan_making made;    /* where steps make it now */
   run_way way;         /* of the run that ends */
   void *block, *spare; /* `block` holds what is in force now */
   size_t block_bytes, spare_bytes;
@@ -133,10 +139,11 @@ struct run_session {
   bool observed;
   uint64_t *spent; /* per step that runs in parts now: ns so far */
   uint64_t runs;
-  run_until until; /* of the run in progress */
-  bool ends_early; /* it says something */
-  bool ran;        /* outputs are valid */
-  bool running;    /* observers hear of steps, whose values are there */
+  uint64_t state_copied; /* bytes, by the last run */
+  run_until until;       /* of the run in progress */
+  bool ends_early;       /* it says something */
+  bool ran;              /* outputs are valid */
+  bool running;          /* observers hear of steps, whose values are there */
 
   /* Tasks (tasks.c). */
   run_crew *crew;    /* NULL: every task runs where it is forked */
@@ -220,6 +227,10 @@ void run_close_frame(run_frame *f); /* its stacks and planned memory */
 td_status run_take_inputs(run_session *s, td_error *err);
 /* The outputs of a run whose inputs are taken: steps write to targets where that is the same as to the arena. */
 td_status run_place_outputs(run_session *s, td_error *err);
+/* Moves the memory of root `root`, an arena slot, and of all that shares it. */
+void run_move_root(run_session *s, uint32_t root, char *to);
+/* Is it a step of a batch, parts of which read the operands of others that are computed later? */
+bool run_is_in_batch(const plan_exe *plan, uint32_t step);
 /* What was not written to its target is copied there. */
 td_status run_deliver_outputs(run_session *s, td_error *err);
 /* Is the run's time up, or has somebody cancelled it? Then that is the error. */
@@ -275,7 +286,11 @@ td_status run_assign(run_frame *f, uint32_t target, uint32_t source);
 td_status run_check_given(const plan_exe *plan, uint32_t index, const base_value *value, td_error *err);
 /* What is stored when a run ends without an error (state.c). */
 td_status run_open_states(run_session *s, td_error *err);
+/* Do steps make some state in memory of the states, now or with the inputs that are taken? Then it is placed. */
+bool run_places_states(const run_session *s);
+td_status run_place_states(run_session *s, td_error *err);
 td_status run_store_states(run_session *s);
+uint64_t run_state_bytes(const run_session *s);
 void run_close_states(run_session *s);
 /* Deep copy of a value into the tail. */
 td_status run_keep(run_frame *f, const base_value *from, base_value *to);

@@ -316,7 +316,7 @@ td_status run_take_inputs(run_session *s, td_error *err) {
   }
   run_weigh_tasks(s);
   s->inputs_moved = false;
-  s->targets_moved |= s->target_count > 0; /* an input may lie in one now */
+  s->targets_moved |= s->target_count > 0 || run_places_states(s); /* an input may lie in a target now */
   return TD_OK;
 }
 
@@ -341,6 +341,8 @@ static td_status run_once(run_session *s) {
   if (s->results.high || s->results.warm) run_stack_begin(&s->results);
   if (s->any_unsuited) TRY(copy_inputs(s, &s->main.error));
   if (s->targets_moved) TRY(run_place_outputs(s, &s->main.error));
+  if (s->targets_moved) TRY(run_place_states(s, &s->main.error));
+  s->targets_moved = false;
   s->active->used = ++s->runs;
   if (s->team) run_team_enter(s->team, s->active->most_threads > 1); /* early: it takes time to wake */
   const td_status status = run_steps(&s->main, 0, s->plan->steps.count);
@@ -394,7 +396,11 @@ uint32_t run_session_threads(const run_session *s) {
 }
 
 run_stats run_session_stats(const run_session *s) {
-  run_stats stats = {.tail_peak = s->main.tail.peak + s->main.scratch.peak, .runs = s->runs, .threads = 1};
+  run_stats stats = {.tail_peak = s->main.tail.peak + s->main.scratch.peak,
+                     .runs = s->runs,
+                     .threads = 1,
+                     .state_bytes = run_state_bytes(s),
+                     .state_copied = s->state_copied};
   if (s->pool) {
     stats.tail_peak += run_pool_scratch(s->pool);
     stats.threads = run_most_threads(s);

@@ -1,10 +1,13 @@
 /* state.c -- session state: values that a run finds as the last one has left them.
  *
- * To the steps a state is memory that is handed in, like an input; what it becomes is copied out of the run's memory
- * when all steps are through, so that a run that fails has changed nothing. A new value may be made of old ones (a
- * window that moves on, two states that change places): what may lie in the memory of states is copied to a second
- * block first, and the blocks change places at last, when nothing can fail any more. What lies elsewhere, and fits,
- * goes straight into the first. */
+ * To the steps a state is memory that is handed in, like an input; what it becomes is in force when all steps are
+ * through, so that a run that fails has changed nothing. A new value may be made of old ones (a window that moves on,
+ * two states that change places): what may lie in the memory of states is copied to a second block first, and the
+ * blocks change places at last, when nothing can fail any more. What lies elsewhere, and fits, goes straight into the
+ * first.
+ *
+ * Nothing is copied where the plan allows it (plan_making): what grows, or is large, is made in the second block by the
+ * step that makes it; and a cache whose size stays in the first, by a step that only appends to what is in use. */
 #include "runtime/runtime_priv.h"
 #include "base/size.h"
 
@@ -81,20 +84,30 @@ base_value run_copy_value(const base_value *from, char **at) {
 
 static base_value *value_of(const run_session *s, uint32_t index) { return &s->inputs[s->plan->inputs.count + index]; }
 
-/* Makes a copy of `value` in the second block of the state, which grows if it must. */
+/* Has the second block of the state grow to `bytes` if it must: to the size of the first, and by half of that where it
+ * outgrows that, too. */
+static td_status make_room(run_session *s, uint32_t index, size_t bytes, td_error *err) {
+  run_state *state = &s->states[index];
+  if (state->spare && bytes <= state->spare_bytes) return TD_OK;
+  const bool grows = state->block && bytes > state->block_bytes;
+  const size_t as_first = state->block_bytes + (grows ? state->block_bytes / 2 : 0);
+  const size_t room = base_max_size(base_max_size(bytes, ALIGN), as_first); /* nothing has an address, too */
+  void *fresh = base_alloc(&s->allocator, room);
+  if (!fresh) return base_no_memory(err, "session state");
+  base_free(&s->allocator, state->spare, state->spare_bytes);
+  state->spare = fresh;
+  state->spare_bytes = room;
+  s->targets_moved = true; /* a step may have written to the old one */
+  return TD_OK;
+}
+
+/* Makes a copy of `value` in the second block of the state. */
 static td_status prepare(run_session *s, uint32_t index, const base_value *value, td_error *err) {
   run_state *state = &s->states[index];
   size_t bytes = 0;
   if (!run_copy_bytes(value, &bytes))
     return base_no_memory(err, plan_name(s->plan, s->plan->states.at[index].port.name));
-  if (bytes > state->spare_bytes) {
-    const size_t room = state->block_bytes ? base_max_size(bytes, state->block_bytes + state->block_bytes / 2) : bytes;
-    void *fresh = base_alloc(&s->allocator, room);
-    if (!fresh) return base_no_memory(err, "session state");
-    base_free(&s->allocator, state->spare, state->spare_bytes);
-    state->spare = fresh;
-    state->spare_bytes = room;
-  }
+  TRY(make_room(s, index, bytes, err));
   char *at = state->spare;
   state->next = run_copy_value(value, &at);
   return TD_OK;
@@ -116,37 +129,91 @@ static void commit(run_session *s, uint32_t index) {
 /* All or none of what was prepared. */
 static void commit_all(run_session *s) {
   for (uint32_t i = 0; i < s->plan->states.count; i++)
-    if (s->states[i].way == RUN_OVER_SPARE) commit(s, i);
+    if (s->states[i].way == RUN_OVER_SPARE || s->states[i].way == RUN_BESIDE) commit(s, i);
+}
+
+static bool same_sizes(const base_value *a, const base_tensor *t) {
+  return a->kind == BASE_TENSOR && a->tensor.rank == t->rank &&
+         memcmp(a->tensor.dims, t->dims, (size_t)t->rank * sizeof *t->dims) == 0;
+}
+
+/* ---- before a run ---- */
+
+/* Below that, copying costs less than another block. */
+enum { LARGE = 1 << 14 };
+
+/* Where may the steps of the active binding make what the state becomes? */
+static plan_making making_of(const run_session *s, uint32_t index) {
+  const plan_exe *plan = s->plan;
+  const uint32_t after = plan->states.at[index].after;
+  const plan_making most = index < plan->making.count ? (plan_making)plan->making.at[index] : PLAN_MADE_ANYWHERE;
+  if (most == PLAN_MADE_ANYWHERE) return most;
+  const base_tensor *planned = &s->active->binding.tensors[after];
+  const size_t bytes = base_tensor_bytes(planned);
+  const bool stays = same_sizes(value_of(s, index), planned);
+  if (most == PLAN_MADE_IN_PLACE && stays && bytes && !run_is_in_batch(plan, plan->slots.at[after].first)) return most;
+  return bytes && (!stays || bytes >= LARGE) ? PLAN_MADE_BESIDE : PLAN_MADE_ANYWHERE;
+}
+
+bool run_places_states(const run_session *s) {
+  for (uint32_t i = 0; i < s->plan->states.count; i++)
+    if (s->states[i].made != PLAN_MADE_ANYWHERE || making_of(s, i) != PLAN_MADE_ANYWHERE) return true;
+  return false;
+}
+
+td_status run_place_states(run_session *s, td_error *err) {
+  const plan_binding *b = &s->active->binding;
+  for (uint32_t i = 0; i < s->plan->states.count; i++) {
+    run_state *state = &s->states[i];
+    const uint32_t after = s->plan->states.at[i].after;
+    const plan_making making = making_of(s, i);
+    if (making == PLAN_MADE_BESIDE) TRY(make_room(s, i, base_tensor_bytes(&b->tensors[after]), err));
+    if (i < s->plan->making.count && s->plan->making.at[i] != PLAN_MADE_ANYWHERE)
+      run_move_root(s, after,
+                    making == PLAN_MADE_IN_PLACE ? state->block
+                    : making == PLAN_MADE_BESIDE ? state->spare
+                                                 : s->main.memory + b->offsets[after]);
+    state->made = making;
+  }
+  return TD_OK;
 }
 
 /* ---- after a run ---- */
 
-static bool same_sizes(const base_value *a, const base_value *b) {
-  return a->kind == BASE_TENSOR && b->kind == BASE_TENSOR && a->tensor.rank == b->tensor.rank &&
-         memcmp(a->tensor.dims, b->tensor.dims, (size_t)a->tensor.rank * sizeof *a->tensor.dims) == 0;
-}
-
 static run_way find_way(const run_session *s, uint32_t index) {
   const plan_state *state = &s->plan->states.at[index];
   const plan_slot *slot = &s->plan->slots.at[state->after];
-  if (state->after == state->port.slot) return RUN_STAYS;
+  const base_value *value = &s->main.values[state->after];
+  const plan_making made = s->states[index].made;
+  if (state->after == state->port.slot || made == PLAN_MADE_IN_PLACE) return RUN_STAYS;
+  if (made == PLAN_MADE_BESIDE) return RUN_BESIDE;
   const uint32_t place = s->plan->slots.at[slot->root].place;
   const bool elsewhere = place == PLAN_ARENA || place == PLAN_CONST;
-  const bool fits = same_sizes(value_of(s, index), &s->main.values[state->after]);
+  const bool fits = value->kind == BASE_TENSOR && same_sizes(value_of(s, index), &value->tensor);
   return elsewhere && fits && slot->dtype != TD_STRING ? RUN_STRAIGHT : RUN_OVER_SPARE;
+}
+
+static void store_straight(run_session *s, uint32_t index, const base_tensor *from) {
+  base_tensor_pack(value_of(s, index)->tensor.data, from);
+  s->state_copied += base_tensor_bytes(from);
 }
 
 td_status run_store_states(run_session *s) {
   const plan_exe *plan = s->plan;
+  s->state_copied = 0;
   for (uint32_t i = 0; i < plan->states.count; i++) {
     const base_value *value = &s->main.values[plan->states.at[i].after];
     TRY(run_check_given(s->general, plan->inputs.count + i, value, &s->main.error));
     s->states[i].way = find_way(s, i);
-    if (s->states[i].way == RUN_OVER_SPARE) TRY(prepare(s, i, value, &s->main.error));
+    if (s->states[i].way == RUN_BESIDE) s->states[i].next = *value;
+    if (s->states[i].way != RUN_OVER_SPARE) continue;
+    TRY(prepare(s, i, value, &s->main.error));
+    size_t bytes = 0;
+    run_copy_bytes(value, &bytes);
+    s->state_copied += bytes;
   }
   for (uint32_t i = 0; i < plan->states.count; i++)
-    if (s->states[i].way == RUN_STRAIGHT)
-      base_tensor_pack(value_of(s, i)->tensor.data, &s->main.values[plan->states.at[i].after].tensor);
+    if (s->states[i].way == RUN_STRAIGHT) store_straight(s, i, &s->main.values[plan->states.at[i].after].tensor);
   commit_all(s);
   return TD_OK;
 }
@@ -155,9 +222,14 @@ td_status run_store_states(run_session *s) {
 
 td_status run_reset_states(run_session *s, td_error *err) {
   for (uint32_t i = 0; i < s->plan->states.count; i++) {
-    s->states[i].way = RUN_OVER_SPARE;
-    TRY(prepare(s, i, &s->states[i].initial, err));
+    const base_value *initial = &s->states[i].initial;
+    const bool fits = initial->kind == BASE_TENSOR && initial->tensor.dtype != TD_STRING &&
+                      same_sizes(value_of(s, i), &initial->tensor);
+    s->states[i].way = fits ? RUN_STRAIGHT : RUN_OVER_SPARE;
+    if (!fits) TRY(prepare(s, i, initial, err));
   }
+  for (uint32_t i = 0; i < s->plan->states.count; i++)
+    if (s->states[i].way == RUN_STRAIGHT) base_tensor_pack(value_of(s, i)->tensor.data, &s->states[i].initial.tensor);
   commit_all(s);
   return TD_OK;
 }
@@ -214,6 +286,12 @@ td_status run_open_states(run_session *s, td_error *err) {
     TRY(run_check_given(s->plan, s->plan->inputs.count + i, &s->states[i].initial, err));
   }
   return run_reset_states(s, err);
+}
+
+uint64_t run_state_bytes(const run_session *s) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < s->plan->states.count; i++) bytes += s->states[i].block_bytes + s->states[i].spare_bytes;
+  return bytes;
 }
 
 void run_close_states(run_session *s) {

@@ -5,7 +5,8 @@
     decoder.py run DIR [WHO...]        tokens/s, one at a time and of a prompt of 512; WHO: treadle-f32, treadle-bf16, ort-int4, ...
 
 The graph is that of ONNX Runtime's model builder: GroupQueryAttention with rotation, caches of keys and values as inputs and
-outputs. A cache has room for 1,024 tokens, and its outputs are bound to the memory of its inputs where a runtime allows that.
+outputs. A cache has room for 1,024 tokens; Treadle keeps it as session state, and in others outputs are bound to the memory of inputs
+where they allow that.
 Sizes: LAYERS (22), HIDDEN (2048), ... from the environment; the default has 1.1e9 weights, as TinyLlama. THREADS: 1.
 Needs numpy, onnx; gguf to write .gguf; onnxruntime, openvino and llama-cpp-python are measured where they are installed."""
 import os
@@ -191,16 +192,17 @@ class Cached:
 
 
 class Treadle(Cached):
+    """The caches are session state."""
+
     def __init__(self, folder, form):
         import treadle
         file, options = {"bf16": ("f32", {"precision": "bf16"})}.get(form, (form, {}))
-        self.model = treadle.load(f"{folder}/decoder_{file}.onnx", **options)
+        self.model = treadle.load(f"{folder}/decoder_{file}.onnx", state=f"auto past={ROOM}", **options)
         self.session = self.model.session(threads=THREADS)
-        super().__init__([v.name for v in self.model.inputs])
-        self.outs = {name.replace("past", "present"): cache for name, cache in self.caches.items()}
+        super().__init__([])
 
     def call(self, feed):
-        return self.session(out=self.outs, **feed)["logits"]
+        return self.session(**feed)
 
 
 class OnnxRuntime(Cached):

@@ -100,6 +100,13 @@ extern const char cli_levels[];
   }
 #define CLI_OPTION_KEEP_F32 \
   { "keep-f32", "NODES", "nodes, separated by commas, that --precision leaves as they are", NULL, false }
+#define CLI_OPTION_STATE                                                                                            \
+  {                                                                                                                 \
+    "state", "PAIRS",                                                                                               \
+        "inputs that the session keeps from run to run, and the outputs that renew them: 'h0=hn,c0=cn', "           \
+        "'past.*=present.*', or auto for those called as decoders' caches are; then their sizes, 'auto past=1024'", \
+        NULL, false                                                                                                 \
+  }
 #define CLI_OPTION_CC                                                                                               \
   {                                                                                                                 \
     "cc", "PATH", "C compiler for fused loops; none: interpret them; default: the first of cc, gcc, clang in PATH", \

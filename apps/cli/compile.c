@@ -76,6 +76,7 @@ static const cli_option compile_options[] = {
     CLI_OPTION_MATH,
     CLI_OPTION_PRECISION,
     CLI_OPTION_KEEP_F32,
+    CLI_OPTION_STATE,
     CLI_OPTION_WEIGHTS,
     CLI_OPTION_SEED,
     CLI_OPTION_SHAPE,

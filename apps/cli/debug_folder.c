@@ -51,8 +51,8 @@ static void remove_old(const char *folder, bool variants) {
 /* The options by which the graph has become what it is, a line each. */
 static td_status write_options(const cli_args *args, const char *folder, td_error *err) {
   static const char *const names[] = {"backend", "disable-passes", "disable-kernels", "isa",
-                                      "math",    "precision",      "keep-f32",        "cc",
-                                      "seed",    "specialise",     "inject"};
+                                      "math",    "precision",      "keep-f32",        "state",
+                                      "cc",      "seed",           "specialise",      "inject"};
   const char *path = base_arena_format(args->arena, "%s/options.txt", folder);
   FILE *file = path ? fopen(path, "w") : NULL;
   if (!file) return base_fail(err, TD_NO_RESOURCE, folder, -1, "no file can be written there: %s", strerror(errno));

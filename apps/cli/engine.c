@@ -25,6 +25,7 @@ td_status cli_load_options(cli_args *args, td_load_options *options, td_error *e
                                .math = cli_value(args, "math"),
                                .precision = cli_value(args, "precision"),
                                .keep_f32 = cli_value(args, "keep-f32"),
+                               .state = cli_value(args, "state"),
                                .method = cli_value(args, "method"),
                                .specialise = join_sizes(args),
                                .node_copies = cli_value(args, "node-copies"),

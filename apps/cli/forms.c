@@ -37,6 +37,7 @@ static td_status find_kept(const cli_args *args, const td_load_options *o, cli_k
                          o->math,
                          o->precision,
                          o->keep_f32,
+                         o->state,
                          o->disabled_passes,
                          o->method,
                          threads.count ? threads_text : NULL,

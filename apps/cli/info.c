@@ -169,10 +169,10 @@ static td_status run_info(cli_args *args, td_error *err) {
 #define LIST(name) \
   { name, NULL, "list these names", NULL, false }
 static const cli_option info_options[] = {
-    CLI_OPTION_JSON,        CLI_OPTION_THREADS,     CLI_OPTION_BACKEND,    CLI_OPTION_WEIGHTS,     CLI_OPTION_SEED,
-    CLI_OPTION_SHAPE,       CLI_OPTION_METHOD,      CLI_OPTION_SPECIALISE, CLI_OPTION_NODE_COPIES, LIST("backends"),
-    LIST("formats"),        LIST("builtins"),       LIST("passes"),        LIST("kernels"),        LIST("operators"),
-    LIST("onnx_operators"), LIST("torch_operators")};
+    CLI_OPTION_JSON,   CLI_OPTION_THREADS,     CLI_OPTION_BACKEND,     CLI_OPTION_WEIGHTS, CLI_OPTION_SEED,
+    CLI_OPTION_SHAPE,  CLI_OPTION_METHOD,      CLI_OPTION_SPECIALISE,  CLI_OPTION_STATE,   CLI_OPTION_NODE_COPIES,
+    LIST("backends"),  LIST("formats"),        LIST("builtins"),       LIST("passes"),     LIST("kernels"),
+    LIST("operators"), LIST("onnx_operators"), LIST("torch_operators")};
 
 const cli_command cli_info = {
     .name = "info",

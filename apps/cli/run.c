@@ -334,6 +334,7 @@ static const cli_option run_options[] = {
     CLI_OPTION_MATH,
     CLI_OPTION_PRECISION,
     CLI_OPTION_KEEP_F32,
+    CLI_OPTION_STATE,
     CLI_OPTION_CC,
     CLI_OPTION_STRICT,
     CLI_OPTION_CC_LIMIT,

@@ -223,6 +223,12 @@ typedef struct td_load_options {
   const char *node_copies;
   const char *keep_f32; /* comma-separated names of nodes that `precision` leaves as they are; NULL: none. Errors:
                            TD_BAD_ARGUMENT where no node has a name */
+  /* Inputs that become session state, each with the output that it is in the next run: "h0=hn,c0=cn", or with a `*` for
+   * the same on both sides "past_key_values.*=present.*"; "auto": those called as decoders' caches are. They are inputs
+   * and outputs no more, but td_model_state. A state begins with the input's default, else with zeros; open sizes then
+   * are those behind the pairs, "auto batch=4 past=1024", else 1 where an input has them too, else 0: rows of what
+   * grows with each run. Errors: TD_BAD_ARGUMENT names the input that does not fit its output. NULL: none */
+  const char *state;
 } td_load_options;
 
 /* A number of td_load_options.tuning. Texts are owned by the library. */
@@ -445,7 +451,9 @@ TD_API td_status td_session_output_count(td_session *session, size_t index, size
 TD_API td_status td_session_output_item(td_session *session, size_t index, size_t item, td_tensor *tensor,
                                         td_error *err);
 
-/* Resets all state to its value before the first run. A failed run changes no state; nor does a failed reset. */
+/* Resets all state to its value before the first run. A failed run changes no state; nor does a failed reset. But for a
+ * cache of keys and values (GroupQueryAttention) whose size stays: that is written in place, and rows behind those in
+ * use may be the failed run's. */
 TD_API td_status td_session_reset(td_session *session, td_error *err);
 /* Borrows the value of a state: valid until the next run, reset or td_session_set_state. Refused where it is a list. */
 TD_API td_status td_session_state(td_session *session, size_t index, td_tensor *tensor, td_error *err);
@@ -458,7 +466,9 @@ typedef struct td_session_stats {
   uint64_t arena_lower; /* lower bound: the most bytes that live at one step */
   uint64_t tail_bytes;  /* most that data-dependent values and scratch took */
   uint64_t runs;
-  uint32_t threads; /* most that compute a step; before the first run: that there are for it */
+  uint32_t threads;      /* most that compute a step; before the first run: that there are for it */
+  uint64_t state_bytes;  /* of memory that session state has */
+  uint64_t state_copied; /* of session state that the last run copied after its steps: 0 where they wrote it in place */
 } td_session_stats;
 TD_API td_status td_session_get_stats(const td_session *session, td_session_stats *stats, td_error *err);
 

@@ -34,7 +34,7 @@ struct td_model {
   const ir_opset *ops;
   char *path;          /* NULL: from memory */
   const char *builtin; /* what stands after builtin: in the path; NULL: a file */
-  const char *format, *disabled, *disabled_kernels, *taps, *weights, *method, *alone, *specialise, *keep_f32;
+  const char *format, *disabled, *disabled_kernels, *taps, *weights, *method, *alone, *specialise, *keep_f32, *state;
   const td_input_spec *inputs;
   size_t input_count;
   const compile_backend *backend;

@@ -11,38 +11,6 @@
 
 const char *td_version(void) { return VERSION_TEXT(TD_VERSION_MAJOR, TD_VERSION_MINOR, TD_VERSION_PATCH); }
 
-/* Of a struct of `given` bytes the first `to_size`; what stands behind them must be zero. */
-static td_status read_struct(void *to, size_t to_size, const void *from, size_t given, td_error *err) {
-  enum { LARGEST = 1 << 16 }; /* no struct comes near: the field was not set */
-  if (given < sizeof(size_t) || given > LARGEST)
-    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "set the field size of the options struct first");
-  for (size_t i = to_size; i < given; i++)
-    if (((const unsigned char *)from)[i])
-      return base_fail(err, TD_UNSUPPORTED, NULL, -1,
-                       "a field behind the first %zu bytes of the options struct, which are those that libtreadle %s "
-                       "knows, is set: use the library that the program was built for, or leave the field zero",
-                       to_size, td_version());
-  memcpy(to, from, given < to_size ? given : to_size);
-  return TD_OK;
-}
-
-td_status api_read_options(void *to, size_t to_size, const void *from, td_error *err) {
-  return from ? read_struct(to, to_size, from, *(const size_t *)from, err) : TD_OK;
-}
-
-td_status api_read_item(void *to, size_t to_size, const void *array, size_t stride, size_t index, td_error *err) {
-  if (!stride) stride = to_size;
-  return read_struct(to, to_size, (const char *)array + index * stride, stride, err);
-}
-
-td_status api_write_stats(void *to, const void *from, size_t from_size, td_error *err) {
-  size_t room = *(size_t *)to;
-  if (room < sizeof(size_t)) return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "set the field size of the struct first");
-  memcpy((char *)to + sizeof(size_t), (const char *)from + sizeof(size_t),
-         (room < from_size ? room : from_size) - sizeof(size_t));
-  return TD_OK;
-}
-
 /* ---- import ---- */
 
 /* NULL: out of memory. */
@@ -105,10 +73,15 @@ import_source api_source(const td_model *model) {
 }
 
 static td_status import(td_model *model, bool brief, ir_graph **graph, td_error *err) {
-  if (model->builtin) return import_builtin_model(model, graph, err);
   import_source source = api_source(model);
   source.brief = brief;
-  return import_model(&source, model->ops, &model->allocator, graph, err);
+  TRY(model->builtin ? import_builtin_model(model, graph, err)
+                     : import_model(&source, model->ops, &model->allocator, graph, err));
+  const td_status status = model->state[0] ? import_keep_state(*graph, model->state, err) : TD_OK;
+  if (status == TD_OK) return TD_OK;
+  ir_graph_free(*graph);
+  *graph = NULL;
+  return status;
 }
 
 td_status api_import(td_model *model, ir_graph **graph, td_error *err) { return import(model, false, graph, err); }
@@ -290,6 +263,7 @@ static td_status new_model(const td_load_options *options, td_model **model, td_
                   .disabled = o.disabled_passes,
                   .alone = o.alone,
                   .keep_f32 = o.keep_f32,
+                  .state = o.state,
                   .specialise = o.specialise,
                   .method = text_or_null(o.method),
                   .disabled_kernels = o.disabled_kernels,

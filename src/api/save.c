@@ -70,7 +70,7 @@ static td_status refuse_options(const td_model *m, td_error *err) {
                  {m->disabled_kernels[0], "kernels to leave out"}, {m->taps[0], "results of nodes as outputs"},
                  {m->math != KERN_MATH_DEFAULT, "another math"},   {m->precision != KERN_PRECISION_F32, "a precision"},
                  {m->keep_f32[0], "nodes that stay f32"},          {m->method != NULL, "another method"},
-                 {m->specialise[0], "sizes to specialise for"}};
+                 {m->specialise[0], "sizes to specialise for"},    {m->state[0], "session state"}};
   for (size_t i = 0; i < sizeof options / sizeof *options; i++)
     if (options[i].given)
       return base_fail(err, TD_BAD_ARGUMENT, m->path, -1, "a saved plan is compiled: give %s when you compile it",

@@ -293,6 +293,8 @@ td_status td_session_get_stats(const td_session *session, td_session_stats *stat
                           .arena_lower = s.arena_lower,
                           .tail_bytes = s.tail_peak,
                           .runs = s.runs,
-                          .threads = s.threads};
+                          .threads = s.threads,
+                          .state_bytes = s.state_bytes,
+                          .state_copied = s.state_copied};
   return api_write_stats(stats, &all, sizeof all, err);
 }

@@ -43,6 +43,10 @@ td_status import_model(const import_source *source, const ir_opset *ops, const t
  * that the tables of TorchScript's archives are read for. texts[i] becomes a text in `arena`, or stays: where the file
  * says no more, or memory is lacking. */
 void import_tell(const import_source *source, base_arena *arena, const char **texts, uint32_t count);
+/* Inputs and outputs that `text` names (td_load_options.state) become session state, which begins with the input's
+ * default or zeros. Errors: TD_BAD_ARGUMENT where the text is none, names nothing, or names what does not fit; the
+ * graph is then of no use. */
+td_status import_keep_state(ir_graph *graph, const char *text, td_error *err);
 #define IMPORT_MEMORY_FLOOR ((size_t)64 << 20)
 #define IMPORT_MEMORY_FACTOR 256
 

@@ -139,39 +139,6 @@ td_status ir_add_guard(ir_graph *g, const base_guard *guard, td_error *err) {
   return TD_OK;
 }
 
-/* ---- session state ---- */
-
-static td_status copy_initial(ir_graph *g, const ir_initial *from, ir_initial *to, td_error *err) {
-  *to = *from;
-  if (!from->list) return TD_OK;
-  ir_initial *items = base_new(g->arena, ir_initial, (size_t)from->count + 1);
-  if (!items) return base_no_memory(err, "session state");
-  to->items = items;
-  for (uint32_t i = 0; i < from->count; i++) TRY(copy_initial(g, &from->items[i], &items[i], err));
-  return TD_OK;
-}
-
-td_status ir_add_state(ir_graph *g, const ir_type *type, const char *name, const ir_initial *initial, ir_value *value,
-                       td_error *err) {
-  ir_initial copy;
-  TRY(copy_initial(g, initial, &copy, err));
-  TRY(ir_add_param(g, g->top, type, name, value, err));
-  TRY(ir_add_result(g, g->top, *value, err));
-  ir_initial *slot = base_vec_push(g->arena, &g->states);
-  if (!slot) return base_no_memory(err, "session state");
-  *slot = copy;
-  return TD_OK;
-}
-
-td_status ir_store_state(ir_graph *g, ir_value state, ir_value with, td_error *err) {
-  for (uint32_t i = 0; i < g->states.count; i++) {
-    if (ir_state_before(g, i).id != state.id) continue;
-    ir_block_of(g, g->top)->results.at[g->output_names.count + i] = with;
-    return TD_OK;
-  }
-  return base_fail(err, TD_INTERNAL, NULL, -1, "value %u is no session state", state.id);
-}
-
 bool ir_find_segment(const ir_graph *g, const void *data, uint32_t *index, size_t *offset) {
   uintptr_t at = (uintptr_t)data;
   for (uint32_t i = 0; i < g->segments.count; i++) {

@@ -147,6 +147,9 @@ td_status ir_add_state(ir_graph *g, const ir_type *type, const char *name, const
                        td_error *err);
 /* `with` is what the state `state` (the value that ir_add_state gave) holds after a run; the last call holds. */
 td_status ir_store_state(ir_graph *g, ir_value state, ir_value with, td_error *err);
+/* Input `input` becomes state, which is what output `output` was after a run: both numbers of its later neighbours fall
+ * by one. The state has the input's name and is the last. */
+td_status ir_keep_input(ir_graph *g, uint32_t input, uint32_t output, const ir_initial *initial, td_error *err);
 /* State `index` at the beginning of a run, and after it. */
 static inline ir_value ir_state_before(const ir_graph *g, uint32_t index) {
   return ir_block_of(g, g->top)->params.at[g->input_defaults.count + index];

@@ -34,7 +34,7 @@ static td_status new_slot(lowering *l, const ir_type *type, plan_place place, ui
   return TD_OK;
 }
 
-static td_status slot_for_value(lowering *l, ir_value v, plan_place place, uint32_t *index) {
+td_status lower_slot_for(lowering *l, ir_value v, plan_place place, uint32_t *index) {
   const ir_value_def *def = ir_value_of(l->graph, v);
   TRY(new_slot(l, &def->info.type, place, index));
   l->slot_of[v.id] = *index;
@@ -47,7 +47,7 @@ static td_status slot_for_value(lowering *l, ir_value v, plan_place place, uint3
 /* The slot of a join's result, or of the value that it is made in; made when it is first needed. */
 static td_status slot_for_whole(lowering *l, ir_value v, uint32_t *index) {
   *index = l->slot_of[v.id];
-  return *index == PLAN_NONE ? slot_for_value(l, v, PLAN_ARENA, index) : TD_OK;
+  return *index == PLAN_NONE ? lower_slot_for(l, v, PLAN_ARENA, index) : TD_OK;
 }
 
 /* A slot for a value of `type` that is a part of another. */
@@ -134,7 +134,7 @@ static td_status settle_constant(lowering *l, uint32_t index, const base_tensor 
 /* Constants in files stay there, and those that passes made for the plan where they are; of others it takes a copy. */
 static td_status constant_slot(lowering *l, ir_value v, uint32_t *index) {
   const base_tensor *t = ir_value_of(l->graph, v)->info.constant;
-  TRY(slot_for_value(l, v, PLAN_CONST, index));
+  TRY(lower_slot_for(l, v, PLAN_CONST, index));
   plan_slot *slot = &l->plan->slots.at[*index];
   uint32_t segment;
   size_t offset;
@@ -152,7 +152,7 @@ static td_status constant_slot(lowering *l, ir_value v, uint32_t *index) {
 }
 
 /* The slot of a value that is used; constants get theirs at first use. */
-static td_status use(lowering *l, ir_value v, uint32_t *index) {
+td_status lower_use(lowering *l, ir_value v, uint32_t *index) {
   *index = PLAN_NONE;
   if (!v.id) return TD_OK;
   *index = l->slot_of[v.id];
@@ -164,7 +164,7 @@ static td_status use(lowering *l, ir_value v, uint32_t *index) {
 static td_status use_all(lowering *l, const ir_value *values, uint32_t count, uint32_t *at) {
   uint32_t *slots = base_new(l->scratch, uint32_t, count + 1);
   if (!slots) return base_no_memory(l->err, "operands");
-  for (uint32_t i = 0; i < count; i++) TRY(use(l, values[i], &slots[i]));
+  for (uint32_t i = 0; i < count; i++) TRY(lower_use(l, values[i], &slots[i]));
   *at = plan_add_operands(l->plan, slots, count);
   return *at == PLAN_NONE && count ? base_no_memory(l->err, "operands") : TD_OK;
 }
@@ -298,7 +298,7 @@ static td_status start_step(lowering *l, const ir_node_def *node, plan_kind kind
 static td_status lower_view(lowering *l, const ir_node_def *node, plan_step *step, bool strided) {
   uint32_t source = l->plan->operands.at[step->in], out;
   const ir_type *type = ir_type_of(l->graph, node->out[0]);
-  TRY(slot_for_value(l, node->out[0], lower_is_planned(l, type) ? PLAN_VIEW : PLAN_TAIL, &out));
+  TRY(lower_slot_for(l, node->out[0], lower_is_planned(l, type) ? PLAN_VIEW : PLAN_TAIL, &out));
   l->plan->slots.at[out].root = l->plan->slots.at[source].root;
   l->layout[out] = !strided ? LOWER_DENSE : l->layout[source] == LOWER_DENSE ? view_layout(l, node) : LOWER_STRIDED;
   step->kind = PLAN_SHOW;
@@ -400,7 +400,7 @@ static td_status lower_node(lowering *l, const ir_node_def *node) {
     const bool last = node->op->flags & IR_OP_DEFINES || l->held[node->out[i].id];
     plan_place place = last ? PLAN_TAIL : place_for(l, ir_type_of(l->graph, node->out[i]));
     if (l->parts[node->out[i].id].made_there) TRY(slot_for_part(l, node->out[i], &out[i]));
-    else TRY(slot_for_value(l, node->out[i], place, &out[i]));
+    else TRY(lower_slot_for(l, node->out[i], place, &out[i]));
   }
   const uint32_t number = node->out_count ? l->setting->generated[ir_value_of(l->graph, node->out[0])->node.id] : 0;
   const char *code = number ? l->setting->code[number - 1] : NULL;
@@ -432,7 +432,7 @@ static td_status lower_join(lowering *l, const ir_node_def *node) {
     int64_t dim = base_attr_int(node->attrs, KERN_CAT_DIM);
     where.axis = (int32_t)(dim < 0 ? dim + type->rank : dim);
     if (in->whole.id != where.whole.id || in->at != where.at || in->axis != where.axis) {
-      TRY(use(l, node->in[i], &from));
+      TRY(lower_use(l, node->in[i], &from));
       TRY(new_part(l, &where, type, &to));
       TRY(add_move(l, from, to, &move));
     }
@@ -463,7 +463,7 @@ static td_status lower_block(lowering *l, ir_block block);
 static td_status result_slots(lowering *l, const ir_block_def *block, uint32_t **slots) {
   *slots = base_new(l->scratch, uint32_t, block->results.count + 1);
   if (!*slots) return base_no_memory(l->err, "results");
-  for (uint32_t i = 0; i < block->results.count; i++) TRY(use(l, block->results.at[i], &(*slots)[i]));
+  for (uint32_t i = 0; i < block->results.count; i++) TRY(lower_use(l, block->results.at[i], &(*slots)[i]));
   return TD_OK;
 }
 
@@ -498,7 +498,7 @@ static td_status lower_if(lowering *l, const ir_node_def *node) {
   uint32_t *out = base_new(l->scratch, uint32_t, node->out_count + 1), *results, index;
   if (!out) return base_no_memory(l->err, "a branch");
   for (uint32_t i = 0; i < node->out_count; i++)
-    TRY(slot_for_value(l, node->out[i], place_for(l, ir_type_of(l->graph, node->out[i])), &out[i]));
+    TRY(lower_slot_for(l, node->out[i], place_for(l, ir_type_of(l->graph, node->out[i])), &out[i]));
   step.out = plan_add_operands(l->plan, out, node->out_count);
   TRY(new_blocks(l, 2, &step.block));
   TRY(new_step(l, &step, &index));
@@ -535,7 +535,7 @@ static td_status loop_slots(lowering *l, const ir_node_def *node, const ir_block
   for (uint32_t i = 0; i < body->params.count; i++) {
     const ir_type *type = ir_type_of(l->graph, body->params.at[i]);
     bool planned = lower_is_planned(l, type) && (i == 0 || lower_is_planned(l, ir_type_of(l->graph, node->out[i - 1])));
-    TRY(slot_for_value(l, body->params.at[i], planned ? PLAN_ARENA : PLAN_TAIL, &params[i]));
+    TRY(lower_slot_for(l, body->params.at[i], planned ? PLAN_ARENA : PLAN_TAIL, &params[i]));
     if (i > 0) l->slot_of[node->out[i - 1].id] = params[i];
   }
   return TD_OK;
@@ -573,7 +573,7 @@ static td_status lower_fork(lowering *l, const ir_node_def *node) {
   uint32_t out, *results, index;
   TRY(start_step(l, node, PLAN_FORK, &step));
   step.out_count = 1;
-  TRY(slot_for_value(l, node->out[0], PLAN_TAIL, &out));
+  TRY(lower_slot_for(l, node->out[0], PLAN_TAIL, &out));
   step.out = plan_add_operands(l->plan, &out, 1);
   if (step.out == PLAN_NONE) return base_no_memory(l->err, "a fork");
   TRY(new_blocks(l, 1, &step.block));
@@ -594,7 +594,7 @@ static td_status lower_wait(lowering *l, const ir_node_def *node) {
   TRY(start_step(l, node, PLAN_WAIT, &step));
   step.in_count = step.out_count = 1;
   TRY(use_all(l, node->in, 1, &step.in));
-  TRY(slot_for_value(l, node->out[0], planned ? PLAN_VIEW : PLAN_TAIL, &out));
+  TRY(lower_slot_for(l, node->out[0], planned ? PLAN_VIEW : PLAN_TAIL, &out));
   step.out = plan_add_operands(l->plan, &out, 1);
   if (step.out == PLAN_NONE) return base_no_memory(l->err, "a wait");
   return new_step(l, &step, &index);
@@ -621,79 +621,14 @@ static td_status lower_block(lowering *l, ir_block block) {
 
 /* ---- inputs and outputs ---- */
 
-static uint32_t port_kind(const ir_type *type) {
-  static const uint8_t kinds[IR_KIND_COUNT] = {[IR_LIST] = PLAN_LIST_PORT,
-                                               [IR_OPTIONAL] = PLAN_OPTIONAL_PORT,
-                                               [IR_TUPLE] = PLAN_TUPLE_PORT,
-                                               [IR_DICT] = PLAN_DICT_PORT,
-                                               [IR_CLASS] = PLAN_CLASS_PORT};
-  return kinds[type->kind];
-}
-
-/* base_kind of the values of a type, nothing aside. */
-static uint32_t value_kind(const ir_type *type) {
-  static const uint8_t holders[IR_KIND_COUNT] = {
-      [IR_LIST] = BASE_LIST, [IR_TUPLE] = BASE_TUPLE, [IR_DICT] = BASE_DICT, [IR_CLASS] = BASE_OBJECT};
-  while (type->kind == IR_OPTIONAL && type->elem) type = type->elem;
-  return holders[type->kind] ? holders[type->kind] : BASE_TENSOR;
-}
-
-static td_status describe_port(lowering *l, const ir_type *type, const char *name, plan_port *port) {
-  const ir_type *item = type;
-  while (item->kind > IR_BOOL && item->elem) item = item->elem;
-  const bool tensors = item->kind <= IR_BOOL;
-  *port = (plan_port){.name = plan_add_name(l->plan, name),
-                      .kind = port_kind(type),
-                      .takes = value_kind(type),
-                      .dtype = tensors ? item->dtype : TD_INVALID,
-                      .rank = tensors ? item->rank : -1,
-                      .fallback = PLAN_NONE};
-  for (int32_t i = 0; i < port->rank; i++) port->dims[i] = item->dims[i];
-  return port->name == PLAN_NONE ? base_no_memory(l->err, "a name") : TD_OK;
-}
-
-/* A slot for what a run is given: an input, or a state. */
-static td_status lower_given(lowering *l, ir_value v, plan_port *port) {
-  TRY(describe_port(l, ir_type_of(l->graph, v), ir_value_of(l->graph, v)->name, port));
-  return slot_for_value(l, v, PLAN_INPUT, &port->slot);
-}
-
 static td_status lower_input(lowering *l, uint32_t index) {
   plan_port *port = base_vec_push(l->plan->arena, &l->plan->inputs);
   if (!port) return base_no_memory(l->err, "an input");
   TRY(lower_given(l, ir_block_of(l->graph, l->graph->top)->params.at[index], port));
   const ir_value fallback = l->graph->input_defaults.at[index];
-  TRY(use(l, fallback, &port->fallback));
+  TRY(lower_use(l, fallback, &port->fallback));
   if (port->fallback == PLAN_NONE || l->layout[port->fallback] == LOWER_DENSE) return TD_OK;
   return settle_constant(l, port->fallback, ir_value_of(l->graph, fallback)->info.constant);
-}
-
-/* ---- session state ---- */
-
-static td_status lower_initial(lowering *l, const ir_type *type, const ir_initial *initial) {
-  plan_initial *to = base_vec_push(l->plan->arena, &l->plan->initials);
-  if (!to) return base_no_memory(l->err, "session state");
-  while (type->kind == IR_OPTIONAL && type->elem) type = type->elem;
-  *to = (plan_initial){.slot = PLAN_NONE, .kind = initial->list ? value_kind(type) : BASE_NOTHING};
-  if (initial->value.id) {
-    to->kind = BASE_TENSOR;
-    return use(l, initial->value, &to->slot);
-  }
-  to->count = initial->count;
-  const uint32_t elems = ir_type_elems(type);
-  const ir_type unknown = ir_unranked(TD_INVALID);
-  for (uint32_t i = 0; i < initial->count; i++)
-    TRY(lower_initial(l, elems ? &type->elem[i % elems] : &unknown, &initial->items[i]));
-  return TD_OK;
-}
-
-static td_status lower_state(lowering *l, uint32_t index) {
-  plan_state *state = base_vec_push(l->plan->arena, &l->plan->states);
-  if (!state) return base_no_memory(l->err, "session state");
-  state->initial = l->plan->initials.count;
-  const ir_value v = ir_state_before(l->graph, index);
-  TRY(lower_initial(l, ir_type_of(l->graph, v), &l->graph->states.at[index]));
-  return lower_given(l, v, &state->port);
 }
 
 /* An output must be dense, its own, and outlive the run. */
@@ -701,12 +636,12 @@ static td_status lower_output(lowering *l, uint32_t index) {
   ir_value v = ir_block_of(l->graph, l->graph->top)->results.at[index];
   const ir_type *type = ir_type_of(l->graph, v);
   uint32_t slot;
-  TRY(use(l, v, &slot));
+  TRY(lower_use(l, v, &slot));
   uint32_t place = l->plan->slots.at[l->plan->slots.at[slot].root].place;
   if (l->layout[slot] || place == PLAN_INPUT) TRY(add_copy(l, slot, type, &nowhere, &slot));
   plan_port *port = base_vec_push(l->plan->arena, &l->plan->outputs);
   if (!port) return base_no_memory(l->err, "an output");
-  TRY(describe_port(l, type, l->graph->output_names.at[index], port));
+  TRY(lower_describe_port(l, type, l->graph->output_names.at[index], port));
   port->is_complex = ir_output_is_complex(l->graph, index);
   port->slot = slot;
   return TD_OK;
@@ -729,7 +664,7 @@ static td_status fill_plan(lowering *l) {
   TRY(lower_block(l, l->graph->top));
   for (uint32_t i = 0; i < l->graph->output_names.count; i++) TRY(lower_output(l, i));
   for (uint32_t i = 0; i < l->graph->states.count; i++)
-    TRY(use(l, ir_state_after(l->graph, i), &l->plan->states.at[i].after));
+    TRY(lower_use(l, ir_state_after(l->graph, i), &l->plan->states.at[i].after));
   for (uint32_t i = 0; i < l->graph->guards.count; i++) TRY(lower_guard(l, &l->graph->guards.at[i]));
   for (uint32_t i = 0; i < l->plan->steps.count; i++) {
     l->plan->flops += l->plan->steps.at[i].flops;

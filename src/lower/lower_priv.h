@@ -37,6 +37,15 @@ typedef struct lowering {
 bool lower_is_planned(const lowering *l, const ir_type *type);
 /* As lower_find_kernel. */
 td_status lower_kernel(lowering *l, const ir_node_def *node, const kern_row **kernel);
+/* The slot of a value that is used; constants get theirs at first use. *index: PLAN_NONE where there is no value. */
+td_status lower_use(lowering *l, ir_value v, uint32_t *index);
+/* A new slot for a value, in that place. */
+td_status lower_slot_for(lowering *l, ir_value v, plan_place place, uint32_t *index);
+/* What the port says but for its slot (ports.c). */
+td_status lower_describe_port(lowering *l, const ir_type *type, const char *name, plan_port *port);
+/* A slot for what a run is given: an input, or a state. */
+td_status lower_given(lowering *l, ir_value v, plan_port *port);
+td_status lower_state(lowering *l, uint32_t index);
 /* Fills l->parts. */
 td_status lower_find_joins(lowering *l);
 #endif

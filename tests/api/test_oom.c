@@ -16,6 +16,7 @@ typedef struct subject {
   const char *backend;
   const feed *feeds;
   size_t feed_count;
+  const char *state;
 } subject;
 
 static td_status set_inputs(const subject *s, const td_model *model, td_session *session, td_error *err) {
@@ -53,7 +54,7 @@ static td_status use_model(const subject *s, const td_model *model, td_error *er
 }
 
 static td_status load_and_use(const subject *s, const td_allocator *allocator, td_error *err) {
-  td_load_options options = {.size = sizeof options, .allocator = allocator, .backend = s->backend};
+  td_load_options options = {.size = sizeof options, .allocator = allocator, .backend = s->backend, .state = s->state};
   td_model *model = NULL;
   if (s->path) TRY(td_model_load(s->path, &options, &model, err));
   else TRY(td_model_load_memory(s->bytes->at, s->bytes->length, &options, &model, err));
@@ -79,11 +80,15 @@ static void fail_each_in_turn(const subject *s) {
 }
 
 /* All backends; bytes are consumed. */
-static void fail_everywhere(const char *path, base_text *bytes, const feed *feeds, size_t count) {
+static void fail_keeping(const char *path, base_text *bytes, const feed *feeds, size_t count, const char *state) {
   static const char *const backends[] = {"eager", "aot_eager", "native"};
   for (size_t i = 0; i < sizeof backends / sizeof *backends; i++)
-    fail_each_in_turn(&(subject){path, bytes, backends[i], feeds, count});
+    fail_each_in_turn(&(subject){path, bytes, backends[i], feeds, count, state});
   if (bytes) base_text_free(bytes);
+}
+
+static void fail_everywhere(const char *path, base_text *bytes, const feed *feeds, size_t count) {
+  fail_keeping(path, bytes, feeds, count, NULL);
 }
 
 /* ---- the models ---- */
@@ -189,8 +194,28 @@ static void open_shapes(void **state) {
   fail_everywhere(NULL, &bytes, feeds, 2);
 }
 
+/* A cache that grows, and a sum, as session state. */
+static void kept_state(void **state) {
+  (void)state;
+  static float x[12] = {1, 2, 3};
+  base_text g = message(), axis = message();
+  put_input(&g, "x", DIMS(-2, 3, 2));
+  put_input(&g, "past.0", DIMS(-2, -1, 2));
+  put_input(&g, "h0", DIMS(-2, 3, 2));
+  put_attr_int(&axis, "axis", 1);
+  put_node_as(&g, 1, "", "Concat", "", "past.0,x", "present.0", &axis);
+  put_node(&g, "Add", "", "x,h0", "hn");
+  put_node(&g, "Relu", "", "present.0", "y");
+  put_output(&g, "y");
+  put_output(&g, "hn");
+  put_output(&g, "present.0");
+  base_text bytes = model_of(&g, NULL);
+  feed feeds[] = {{"x", {.dtype = TD_F32, .rank = 3, .dims = {2, 3, 2}, .data = x}, false}};
+  fail_keeping(NULL, &bytes, feeds, 1, "past.*=present.*,h0=hn batch=2");
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(convolutional_model), cmocka_unit_test(control_flow_and_lists),
-                                     cmocka_unit_test(open_shapes)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(convolutional_model), cmocka_unit_test(kept_state),
+                                     cmocka_unit_test(control_flow_and_lists), cmocka_unit_test(open_shapes)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -184,9 +184,10 @@ static PyObject *session_stats(PyObject *self, PyObject *unused) {
   const td_status status = td_session_get_stats(session_of(self)->session, &s, &err);
   session_of(self)->busy = false;
   if (status != TD_OK) return core_raise(&err);
-  return Py_BuildValue("{sKsKsKsKsI}", "arena_bytes", (unsigned long long)s.arena_bytes, "arena_lower",
+  return Py_BuildValue("{sKsKsKsKsIsKsK}", "arena_bytes", (unsigned long long)s.arena_bytes, "arena_lower",
                        (unsigned long long)s.arena_lower, "tail_bytes", (unsigned long long)s.tail_bytes, "runs",
-                       (unsigned long long)s.runs, "threads", s.threads);
+                       (unsigned long long)s.runs, "threads", s.threads, "state_bytes",
+                       (unsigned long long)s.state_bytes, "state_copied", (unsigned long long)s.state_copied);
 }
 
 /* ---- steps, as they run ---- */

@@ -80,6 +80,41 @@ class Specialising(unittest.TestCase):
             treadle.load(onnx_file.two_outputs(), specialise={"seq": 4})
 
 
+class KeptState(unittest.TestCase):
+    FILE = onnx_file.model([onnx_file.node("Concat", "past.0.key x", "present.0.key", axis=1), onnx_file.node("Relu", "present.0.key", "y")],
+                           [onnx_file.value_info("x", onnx_file.FLOAT, ["batch", "rows", 2]),
+                            onnx_file.value_info("past.0.key", onnx_file.FLOAT, ["batch", "past", 2])],
+                           [onnx_file.value_info("y", onnx_file.FLOAT, ["batch", "all", 2]),
+                            onnx_file.value_info("present.0.key", onnx_file.FLOAT, ["batch", "all", 2])])
+
+    def answer(self, session, x):
+        return np.asarray(session(np.array(x, "f4"))).tolist()
+
+    def test_is_passed_on(self):
+        model = treadle.load(self.FILE, state="auto")
+        self.assertEqual([v.name for v in model.inputs + model.outputs + model.states], ["x", "y", "past.0.key"])
+        session, other = model.session(), model.session()
+        self.assertEqual(self.answer(session, [[[1.0, -2.0]]]), [[[1, 0]]])
+        self.assertEqual(self.answer(session, [[[3.0, 4.0], [5.0, 6.0]]]), [[[1, 0], [3, 4], [5, 6]]])
+        self.assertEqual(self.answer(other, [[[7.0, 8.0]]]), [[[7, 8]]])
+        self.assertEqual(session.stats["state_copied"], 0)
+        self.assertGreaterEqual(session.stats["state_bytes"], 24)
+        session.reset()
+        self.assertEqual(self.answer(session, [[[9.0, 1.0]]]), [[[9, 1]]])
+
+    def test_is_compiled(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "kept.tdl")
+            treadle.compile(self.FILE, path, state="past.*=present.* batch=2 past=1", cc="none")
+            session = treadle.load(path).session()
+            self.assertEqual(self.answer(session, [[[1.0, 2.0]], [[3.0, 4.0]]]), [[[0, 0], [1, 2]], [[0, 0], [3, 4]]])
+
+    def test_refused(self):
+        for state, words in (("past.*=now.*", "no output is called now.0.key"), ("auto rows=1", "there are: batch, past"), ("x=y z", "'z' says no state")):
+            with self.subTest(state), self.assertRaisesRegex(treadle.BadArgument, words):
+                treadle.load(self.FILE, state=state)
+
+
 class Profiling(unittest.TestCase):
     def record(self, target, runs, **options):
         with treadle.profile(target, **options) as prof:

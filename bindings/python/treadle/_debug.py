@@ -5,7 +5,7 @@ import shutil
 
 _STARTS = ("graph.", "generated.", "plan.", "loops.txt", "timings.txt", "options.txt")
 _OPTIONS = {"backend": "backend", "disabled_passes": "disable-passes", "isa": "isa", "math": "math", "precision": "precision", "seed": "seed",
-            "specialise": "specialise", "inject": "inject"}
+            "specialise": "specialise", "state": "state", "inject": "inject"}
 
 
 def _remove_old(folder):

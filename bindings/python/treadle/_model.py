@@ -463,7 +463,7 @@ def compile(source, path, example_inputs=None, *, isa=None, **options):
     """Compiles a model, as load takes it, to a .tdl file at `path`, with machine code of its fused loops, which
     load(path, trusted=True) uses. `isa`: a name, or several, such as this CPU lacks among them ("avx2", "avx512"): the file has
     a variant for each, and a CPU gets the best that it can run. `options`: those of load that shape the plan."""
-    known_only(options, ("backend", "math", "precision", "weights", "disabled_passes", "format", "seed", "method", "specialise", "cc"), "compile")
+    known_only(options, ("backend", "math", "precision", "weights", "disabled_passes", "format", "seed", "method", "specialise", "state", "cc"), "compile")
     shaped = dict(options, weights=options.get("weights") and os.fspath(options["weights"]), for_file=True,
                   disabled_passes=passes(options.get("disabled_passes")), specialise=sizes(options.get("specialise")))
     shaped.update(compiler_and_cache(options.get("cc")))

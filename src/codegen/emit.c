@@ -3,6 +3,7 @@
  * many rows as a vector has lanes. Names of values are those of the program's text. */
 #include "codegen/codegen_priv.h"
 #include "fmt/zip.h"
+#include "kernels/fused.h"
 #include "loop/loop.h"
 
 #include <ctype.h>
@@ -219,8 +220,7 @@ static void print_row_op(const emitter *e, uint32_t i, uint32_t stage) {
     base_text_print(t, "    ((%s *)r->out[%u])[row * r->out_pitch[%u]] = v%u[0]%s;\n", types[op->type].element,
                     op->function, op->function, op->in[0], op->type == BASE_TYPE_BOOL ? " != 0" : "");
   if (op->kind == BASE_PROGRAM_REDUCE)
-    base_text_print(t, "    %s a%u = %s_set(%s), b%u = a%u;\n", vector, i, words,
-                    reductions[op->function].start[op->type], i, i);
+    base_text_print(t, "    %s v%u = %s_set(%s);\n", vector, i, words, reductions[op->function].start[op->type]);
   if (op->kind == BASE_PROGRAM_SCALAR) print_value(e, i, "    ");
 }
 
@@ -307,27 +307,71 @@ static void print_stream(const emitter *e, uint32_t stage) {
   base_text_print(e->text, "    }\n");
 }
 
-/* Joins the sums of a reduction, and all their lanes. */
-static void print_across(const emitter *e, uint32_t i) {
-  const base_program_op *op = &e->p->ops[i];
-  const char *words = types[op->type].words, *join = reductions[op->function].join;
-  base_text_print(e->text, "    %s v%u = %s_%s(a%u, b%u);\n    V_ACROSS(v%u, %s_%s);\n", types[op->type].vector, i,
-                  words, join, i, i, i, words, join);
+/* Of each reduction of the stage, in front of a piece of the row: its two sums. */
+static void print_starts(const emitter *e, uint32_t stage) {
+  for (uint32_t i = 0; i < e->p->count; i++) {
+    const base_program_op *op = &e->p->ops[i];
+    if (op->kind == BASE_PROGRAM_REDUCE && e->stage[i] == stage)
+      base_text_print(e->text, "      %s a%u = %s_set(%s), b%u = a%u;\n", types[op->type].vector, i,
+                      types[op->type].words, reductions[op->function].start[op->type], i, i);
+  }
 }
 
-/* The totals of reductions, behind their loop. */
+/* Behind it: the sums of the piece join the row's. */
+static void print_joins(const emitter *e, uint32_t stage) {
+  for (uint32_t i = 0; i < e->p->count; i++) {
+    const base_program_op *op = &e->p->ops[i];
+    if (op->kind != BASE_PROGRAM_REDUCE || e->stage[i] != stage) continue;
+    const char *words = types[op->type].words, *join = reductions[op->function].join;
+    base_text_print(e->text, "      v%u = %s_%s(v%u, %s_%s(a%u, b%u));\n", i, words, join, i, words, join, i, i);
+  }
+}
+
+/* Behind the row: all lanes of what the stage reduces are joined. */
 static void print_totals(const emitter *e, uint32_t stage) {
-  for (uint32_t i = 0; i < e->p->count; i++)
-    if (e->p->ops[i].kind == BASE_PROGRAM_REDUCE && e->stage[i] == stage) print_across(e, i);
+  for (uint32_t i = 0; i < e->p->count; i++) {
+    const base_program_op *op = &e->p->ops[i];
+    if (op->kind == BASE_PROGRAM_REDUCE && e->stage[i] == stage)
+      base_text_print(e->text, "    V_ACROSS(v%u, %s_%s);\n", i, types[op->type].words, reductions[op->function].join);
+  }
 }
 
 /* A loop from the row's last element down. */
 static void print_back(const emitter *e, uint32_t stage) {
+  base_text_print(e->text, "    {\n");
+  print_starts(e, stage);
   base_text_print(e->text, "    i = n / V_LANES * V_LANES;\n    if (i < n) {\n      const int64_t left = n - i;\n");
   print_body(e, stage, "i", true, 'a');
   base_text_print(e->text, "    }\n    for (i -= V_LANES; i >= 0; i -= V_LANES) {\n");
   print_body(e, stage, "i", false, 'a');
   base_text_print(e->text, "    }\n");
+  print_joins(e, stage);
+  base_text_print(e->text, "    }\n");
+  print_totals(e, stage);
+}
+
+/* Piece by piece (KERN_FUSED_PIECE), in each two vectors at once. */
+static void print_reducing(const emitter *e, uint32_t stage) {
+  base_text *t = e->text;
+  bool wide = false;
+  for (uint32_t i = 0; i < e->p->count; i++) wide |= base_type_is_wide((base_type)e->p->ops[i].type);
+  base_text_print(t,
+                  "    for (int64_t from = 0; from < n; from += %d) {\n"
+                  "      const int64_t end = n - from < %d ? n : from + %d;\n",
+                  KERN_FUSED_PIECE / (wide ? 2 : 1), KERN_FUSED_PIECE / (wide ? 2 : 1),
+                  KERN_FUSED_PIECE / (wide ? 2 : 1));
+  print_starts(e, stage);
+  base_text_print(t, "      for (i = from; i + 2 * V_LANES <= end; i += 2 * V_LANES) {\n      {\n");
+  print_body(e, stage, "i", false, 'a');
+  base_text_print(t, "      }\n");
+  print_body(e, stage, "i + V_LANES", false, 'b');
+  base_text_print(t,
+                  "      }\n      for (; i < end; i += V_LANES) {\n"
+                  "      const int64_t left = end - i < V_LANES ? end - i : V_LANES;\n");
+  print_body(e, stage, "i", true, 'a');
+  base_text_print(t, "      }\n");
+  print_joins(e, stage);
+  base_text_print(t, "    }\n");
   print_totals(e, stage);
 }
 
@@ -353,21 +397,18 @@ static void print_stage(const emitter *e, uint32_t stage) {
     print_back(e, stage);
     return;
   }
-  if (!e->p->row_axes) print_stream(e, stage);
-  base_text_print(e->text, "    for (%s; i + %sV_LANES <= n; i += %sV_LANES) {\n", e->p->row_axes ? "i = 0" : "",
-                  reduces ? "2 * " : "", reduces ? "2 * " : "");
   if (reduces) {
-    base_text_print(e->text, "      {\n");
-    print_body(e, stage, "i", false, 'a');
-    base_text_print(e->text, "      }\n");
+    print_reducing(e, stage);
+    return;
   }
-  print_body(e, stage, reduces ? "i + V_LANES" : "i", false, reduces ? 'b' : 'a');
+  if (!e->p->row_axes) print_stream(e, stage);
+  base_text_print(e->text, "    for (%s; i + V_LANES <= n; i += V_LANES) {\n", e->p->row_axes ? "i = 0" : "");
+  print_body(e, stage, "i", false, 'a');
   base_text_print(e->text,
                   "    }\n    for (; i < n; i += V_LANES) {\n"
                   "      const int64_t left = n - i < V_LANES ? n - i : V_LANES;\n");
   print_body(e, stage, "i", true, 'a');
   base_text_print(e->text, "    }\n");
-  print_totals(e, stage);
 }
 
 /* ---- across rows ---- */

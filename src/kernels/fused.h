@@ -52,6 +52,10 @@ enum { KERN_FUSED_SHORT = 16, KERN_FUSED_FEW = 16 };
 
 enum { KERN_FUSED_LANES = 128 };
 
+/* Elements of 4 bytes of a row whose reductions are joined by themselves before they join the row's: half as many in a
+ * program that has some of 8. Sums of long rows stay accurate, and code has the bits of the interpreter. */
+enum { KERN_FUSED_PIECE = 512 };
+
 /* Outputs of as many bytes are written past the caches: reading what a write replaces would cost as much again, and
  * whoever reads them finds little of them there. */
 enum { KERN_FUSED_STREAMED = 16 << 20 };

@@ -9,7 +9,7 @@
 #include "kernels/wide/rows_priv.h"
 #include "kernels/wide/transpose_priv.h"
 
-enum { BLOCK = 512 /* elements of 4 bytes */, WIDE_WORDS = V_LANES > 2 ? V_LANES : 2 };
+enum { BLOCK = KERN_FUSED_PIECE, WIDE_WORDS = V_LANES > 2 ? V_LANES : 2 };
 
 /* A value as an operation reads it: `step` floats from vector to vector. */
 typedef struct source {

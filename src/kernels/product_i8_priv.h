@@ -50,7 +50,7 @@ void I8_NAME(i8_copy)(uint8_t flip, const uint8_t *from, int64_t n, byte_x *to);
 /* Sets the scales of x to those of its values, a dense tensor of f32. */
 void I8_NAME(i8_find_range)(const float *x, int64_t count, kern_i8_scales *s);
 /* Of depthwise windows of u8 or i8. */
-td_status I8_NAME(i8_depthwise)(const i8_product *p, const kern_conv *c, uint8_t flip);
+td_status I8_NAME(i8_depthwise)(const i8_product *p, const kern_conv *of, uint8_t flip);
 /* Sums of at most BYTES_ROWS rows times at most BYTES_PANELS panels, in rows of BYTES_ROW. */
 void I8_NAME(i8_tiles)(const product_tile *t, int64_t rows, int64_t panels);
 /* The tasks that are this worker's, of rows of a matrix, by dot instructions. */

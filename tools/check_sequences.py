@@ -39,6 +39,15 @@ output "y" %6
 store %1 = %6
 store %2 = %7
 """
+# A decoder as exporters write it: what it keeps is inputs and outputs, until it is compiled with --state.
+CACHED = """tdir 1
+input %0 "x": f32[batch, rows, 2]
+input %1 "past_key_values.0.key": f32[batch, past, 2]
+%2 = aten::cat(%1, %0) {dim = 1}
+%3 = aten::mean(%2) {dim = [1], keepdim = false}
+output "y" %3
+output "present.0.key" %2
+"""
 # Runs until no element is larger than 1, which is never where one is not: its state is what it began with.
 WAITING = """tdir 1
 const %9: f32[2] = {0, 0}
@@ -427,6 +436,15 @@ def check_memory(c):
     c.expect("there is room again", ask(sequence_id=1, sequence_start=True, sequence_end=True), 200)
 
 
+def check_kept_cache(c):
+    """Mean rows of all that a sequence has seen."""
+    c.expect("a cache begins empty", c.infer("cached", [1, 2], [1, 1, 2], sequence_id=7, **START), [1, 2])
+    c.expect("others have their own", c.infer("cached", [9, 9, 7, 7], [1, 2, 2], sequence_id=8, **START), [8, 8])
+    c.expect("and is kept", c.infer("cached", [3, 4], [1, 1, 2], sequence_id=7), [2, 3])
+    c.expect("to the end", c.infer("cached", [5, 6], [1, 1, 2], sequence_id=7, sequence_end=True), [3, 4])
+    c.expect("alone", c.infer("cached", [5, 6], [1, 1, 2]), [5, 6])
+
+
 def write_models(folder):
     write = lambda name, text: pathlib.Path(folder, name).write_text(text)
     for name, text in (("sum", SUM), ("growing", GROWING), ("waiting", WAITING), ("colours", COLOURS), ("large", LARGE), ("add", check_grpc.GRAPH)):
@@ -445,11 +463,14 @@ def main():
     passed = failed = 0
     with tempfile.TemporaryDirectory() as folder:
         write_models(folder)
-        models = ["sum.tdir", "growing.tdir", "waiting.tdir", "colours.tdir", "add.tdir", "plain.tdir", "few.mar"]
+        pathlib.Path(folder, "cached.tdir").write_text(CACHED)
+        compiled = [build / "treadle", "compile", "cached.tdir", "-o", "cached.tdl", "--state", "auto"]
+        subprocess.run(compiled, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        models = ["cached.tdl", "sum.tdir", "growing.tdir", "waiting.tdir", "colours.tdir", "add.tdir", "plain.tdir", "few.mar"]
         command = [build / "treadle-serve", "--port", "0", "--workers", "2", "--enable-model-api", "--model-store", ".", *models]
         with check_grpc.serving(command, folder) as server:
             c = Checks(int(server.stdout.readline().rsplit(":", 1)[1]))
-            for check in (check_example, check_rest, check_json, check_kserve_grpc, check_torchserve, check_talk, check_growing, check_side_by_side, check_cancelled, check_bounds, check_versions):
+            for check in (check_example, check_rest, check_json, check_kserve_grpc, check_torchserve, check_talk, check_growing, check_kept_cache, check_side_by_side, check_cancelled, check_bounds, check_versions):
                 check(c)
             c.infer("sum", [1, 1, 1], sequence_id="left", **START)
             server.terminate()

@@ -173,7 +173,7 @@ static td_status read_document(reader *r) {
   return status != TD_OK || flow->dag ? status : base_no_memory(r->err, "a workflow");
 }
 
-static td_status read_spec(serve_workflow *flow, const uint8_t *bytes, size_t size, td_error *err) {
+td_status workflow_read_spec(serve_workflow *flow, const uint8_t *bytes, size_t size, td_error *err) {
   yaml_parser_t parser;
   yaml_document_t document;
   td_status status;
@@ -222,7 +222,7 @@ static td_status read_archive(serve_workflow *flow, const char *name, const sys_
   flow->nodes = base_new(flow->arena, workflow_node, WORKFLOW_MOST_NODES);
   if (!flow->name || !flow->spec || !flow->handler || !flow->nodes) return base_no_memory(err, "a workflow");
   TRY(find(&zip, arena, spec, &bytes, &size, err));
-  return read_spec(flow, bytes, size, err);
+  return workflow_read_spec(flow, bytes, size, err);
 }
 
 td_status workflow_open(const char *name, const char *url, const char *path, serve_workflow **out, td_error *err) {

@@ -30,5 +30,8 @@ struct serve_workflow {
 
 /* spec.c: opens `.war`, an archive of a workflow. `name`, NULL: as its manifest says. */
 td_status workflow_open(const char *name, const char *url, const char *path, serve_workflow **out, td_error *err);
+/* Its YAML: fills nodes, of which there is room for WORKFLOW_MOST_NODES, and what stands behind `spec`. `flow` has an
+ * arena and names. Errors: TD_BAD_FILE, and then no more than flow->count nodes are valid. */
+td_status workflow_read_spec(serve_workflow *flow, const uint8_t *bytes, size_t size, td_error *err);
 void workflow_free(serve_workflow *flow); /* NULL is allowed */
 #endif

@@ -136,7 +136,7 @@ static td_status remove_sessions(serve_version *v, uint32_t workers, td_error *e
     void *session = NULL;
     pthread_mutex_lock(&server->lock);
     while (v->session_count > workers && !v->idle_count && !server->stop)
-      pthread_cond_wait(&server->load_more, &server->lock);
+      pthread_cond_wait(&server->settled, &server->lock);
     const bool done = v->session_count <= workers;
     if (!done && v->idle_count) {
       session = v->idle[--v->idle_count];

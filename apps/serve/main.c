@@ -131,6 +131,7 @@ static td_status serve(serve_server *s, char **words, int count, base_arena *are
   pthread_mutex_init(&s->lock, NULL);
   pthread_cond_init(&s->more, NULL);
   pthread_cond_init(&s->load_more, NULL);
+  pthread_cond_init(&s->settled, NULL);
   if (s->done_event < 0) return base_no_memory(err, "an event");
   td_status status = s->options.access_log ? serve_log_open(s->options.access_log, &s->log, err) : TD_OK;
   if (status == TD_OK) status = serve_make_keys(s, err);

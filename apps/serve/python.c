@@ -233,6 +233,7 @@ static void lose(serve_version *v, serve_worker *w) {
   p->dead = w;
   v->session_count--;
   p->missing++;
+  pthread_cond_broadcast(&v->server->settled);
   serve_note_health(v->server);
 }
 
@@ -579,7 +580,6 @@ static void drop_worker(serve_worker *w, batch *b, td_status status, const td_er
   pthread_mutex_lock(&server->lock);
   lose(v, w);
   order_mend(v);
-  pthread_cond_broadcast(&server->load_more);
   pthread_mutex_unlock(&server->lock);
 }
 
@@ -622,7 +622,7 @@ void serve_python_free(serve_version *v) {
   if (!p) return;
   serve_python_retire(v);
   pthread_mutex_lock(&server->lock);
-  while (v->idle_count < v->session_count) pthread_cond_wait(&server->load_more, &server->lock);
+  while (v->idle_count < v->session_count) pthread_cond_wait(&server->settled, &server->lock);
   for (serve_worker *dead; (dead = p->dead);) {
     p->dead = dead->next;
     pthread_mutex_unlock(&server->lock);

@@ -160,7 +160,7 @@ static void work(void *user) {
       sequence->is_busy = false;
       settle_line(v);
     }
-    pthread_cond_broadcast(&server->load_more); /* who scales down waits for sessions */
+    pthread_cond_broadcast(&server->settled);
     if (server->waiting) pthread_cond_broadcast(&server->more);
     pthread_mutex_unlock(&server->lock);
     for (uint32_t i = 0; i < left; i++) serve_done(jobs[i]); /* each holds a reference of the version until then */
@@ -204,6 +204,7 @@ void serve_stop_threads(serve_server *server) {
   server->stop = true;
   pthread_cond_broadcast(&server->more);
   pthread_cond_broadcast(&server->load_more);
+  pthread_cond_broadcast(&server->settled);
   pthread_mutex_unlock(&server->lock);
   for (uint32_t i = 0; i < server->started; i++) sys_thread_join(&server->threads[i]);
 }
@@ -230,9 +231,9 @@ bool serve_queue(serve_job *job) {
     v->last = job;
     v->depth++;
     settle_line(v);
-    pthread_cond_signal(&server->more);
   }
   pthread_mutex_unlock(&server->lock);
+  if (room) pthread_cond_signal(&server->more); /* unlocked, so that who wakes does not wait at once */
   return room;
 }
 

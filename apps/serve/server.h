@@ -235,6 +235,7 @@ struct serve_server {
   bool stop;
   serve_job *load_first, *load_last; /* jobs for the loader */
   pthread_cond_t load_more;
+  pthread_cond_t settled; /* a session has come back: who scales down or frees a version waits for that */
   int done_event; /* eventfd: there are jobs in `done` */
   serve_job *done, *done_last;
   uint32_t copies;         /* jobs that are copies; the loop's */

@@ -236,7 +236,7 @@ struct serve_server {
   serve_job *load_first, *load_last; /* jobs for the loader */
   pthread_cond_t load_more;
   pthread_cond_t settled; /* a session has come back: who scales down or frees a version waits for that */
-  int done_event; /* eventfd: there are jobs in `done` */
+  int done_event;         /* eventfd: there are jobs in `done` */
   serve_job *done, *done_last;
   uint32_t copies;         /* jobs that are copies; the loop's */
   uint32_t listeners;      /* jobs that are told of health; the loop's */

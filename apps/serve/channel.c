@@ -7,6 +7,7 @@
 #include <openssl/ssl.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 struct serve_tls {
@@ -113,6 +114,15 @@ ssize_t serve_send(serve_channel *c, const void *from, size_t count, bool more) 
   if (!count) return 0;
   ERR_clear_error();
   return result_of(c, SSL_write(c->tls, from, count < INT_MAX ? (int)count : INT_MAX), false);
+}
+
+ssize_t serve_send_both(serve_channel *c, base_str first, base_str second) {
+  if (c->tls || !first.length || !second.length) {
+    const base_str next = first.length ? first : second;
+    return serve_send(c, next.at, next.length, first.length && second.length);
+  }
+  struct iovec both[] = {{(void *)(uintptr_t)first.at, first.length}, {(void *)(uintptr_t)second.at, second.length}};
+  return sendmsg(c->fd, &(struct msghdr){.msg_iov = both, .msg_iovlen = 2}, MSG_NOSIGNAL);
 }
 
 bool serve_buffered(const serve_channel *c) { return c->tls && SSL_pending(c->tls) > 0; }

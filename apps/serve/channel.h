@@ -26,5 +26,7 @@ void serve_channel_close(serve_channel *c);
 ssize_t serve_receive(serve_channel *c, void *to, size_t room);
 /* `more`: there is more to come at once. */
 ssize_t serve_send(serve_channel *c, const void *from, size_t count, bool more);
+/* What one call takes of both, one behind the other. */
+ssize_t serve_send_both(serve_channel *c, base_str first, base_str second);
 bool serve_buffered(const serve_channel *c); /* are there bytes that the socket does not tell of? */
 #endif

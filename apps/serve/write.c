@@ -30,10 +30,11 @@ static void end_reply(loop *l, connection *c) {
 static void write_whole(loop *l, connection *c) {
   const size_t all = c->out_count + c->reply_count;
   while (c->sent < all) {
-    const bool in_head = c->sent < c->out_count;
-    const char *from = in_head ? c->out + c->sent : c->job.reply.at + (c->sent - c->out_count);
-    const size_t count = (in_head ? c->out_count : all) - c->sent;
-    const ssize_t put = serve_send(&c->channel, from, count, in_head && all > c->out_count);
+    const size_t of_head = c->sent < c->out_count ? c->sent : c->out_count, of_reply = c->sent - of_head;
+    const base_str head = {c->out + of_head, c->out_count - of_head};
+    base_str reply = {NULL, c->reply_count - of_reply};
+    if (reply.length) reply.at = c->job.reply.at + of_reply;
+    const ssize_t put = serve_send_both(&c->channel, head, reply);
     if (put < 0 && errno == EAGAIN) {
       connection_watch(l, c, EPOLLOUT, serve_transfer_end(l->server, c->replied_ns, sys_clock_ns(), c->sent));
       return;

@@ -26,16 +26,22 @@ static td_status make(const serve_session *s, td_session **out, td_error *err) {
   return td_session_new(s->model, &options, out, err);
 }
 
-td_status serve_session_new(serve_server *server, const td_model *model, uint32_t threads, uint64_t first,
-                            serve_session **out, td_error *err) {
+/* One that is as `as` says. */
+static td_status open_session(const serve_session *as, serve_session **out, td_error *err) {
   serve_session *s = calloc(1, sizeof *s);
   *out = NULL;
   if (!s) return base_no_memory(err, "a session");
-  *s = (serve_session){.server = server, .model = model, .threads = threads, .first = first};
+  *s = *as;
   const td_status status = make(s, &s->run, err);
   if (status == TD_OK) *out = s;
   else free(s);
   return status;
+}
+
+td_status serve_session_new(serve_server *server, const td_model *model, uint32_t threads, uint64_t first,
+                            serve_session **out, td_error *err) {
+  const serve_session as = {.server = server, .model = model, .threads = threads, .first = first};
+  return open_session(&as, out, err);
 }
 
 td_status serve_make_pools(serve_version *v, uint32_t workers, td_error *err) {
@@ -85,14 +91,9 @@ static td_pool *take_pool(serve_version *v) {
 }
 
 td_status serve_session_new_kept(serve_version *v, serve_session **out, td_error *err) {
-  serve_session *s = calloc(1, sizeof *s);
-  *out = NULL;
-  if (!s) return base_no_memory(err, "a session");
-  *s = (serve_session){.server = v->server, .model = v->model, .threads = 1, .is_kept = true, .pool = take_pool(v)};
-  const td_status status = make(s, &s->run, err);
-  if (status == TD_OK) *out = s;
-  else free(s);
-  return status;
+  const serve_session as = {
+      .server = v->server, .model = v->model, .threads = 1, .is_kept = true, .pool = take_pool(v)};
+  return open_session(&as, out, err);
 }
 
 td_session *serve_session_run(const serve_session *s) { return s->run; }
@@ -107,25 +108,11 @@ static void set_bytes(serve_session *s, uint64_t bytes) {
   else serve_hold(s->server, growth(s), before);
 }
 
-/* Its value and the room in which the next one is made; lists are not counted. */
-static uint64_t state_bytes(const serve_session *s) {
-  uint64_t all = 0;
-  for (size_t i = 0; i < td_model_state_count(s->model); i++) {
-    td_tensor t;
-    int64_t count;
-    size_t bytes;
-    if (td_session_state(s->run, i, &t, NULL) == TD_OK && base_numel(t.rank, t.dims, &count) &&
-        base_dtype_bytes(t.dtype, count, &bytes))
-      all += 2 * (uint64_t)bytes;
-  }
-  return all;
-}
-
 void serve_session_settle(serve_session *s) {
   td_session_stats stats = {.size = sizeof stats};
   td_session *fresh;
   if (td_session_get_stats(s->run, &stats, NULL) != TD_OK || !stats.runs) return;
-  const uint64_t bytes = stats.arena_bytes + stats.tail_bytes + (s->is_kept ? state_bytes(s) : 0);
+  const uint64_t bytes = stats.arena_bytes + stats.tail_bytes + (s->is_kept ? stats.state_bytes : 0);
   if (!s->first && !s->is_kept) s->first = bytes + 1; /* also where it has none */
   if (bytes > s->bytes) set_bytes(s, bytes);
   const uint64_t others = serve_held(s->server) - serve_kept(s->server);

@@ -51,13 +51,6 @@ static base_str next_line(const char *bytes, size_t *at) {
   return (base_str){begin, (size_t)(end - begin)};
 }
 
-static base_str cut(base_str *rest, char at) {
-  const char *found = memchr(rest->at, at, rest->length);
-  base_str part = {rest->at, found ? (size_t)(found - rest->at) : rest->length};
-  *rest = found ? (base_str){found + 1, rest->length - part.length - 1} : (base_str){rest->at + rest->length, 0};
-  return part;
-}
-
 static bool strip_authority(base_str *target) {
   static const char *const schemes[] = {"http://", "https://"};
   for (size_t i = 0; i < 2; i++) {
@@ -72,8 +65,8 @@ static bool strip_authority(base_str *target) {
 }
 
 static int32_t read_request_line(base_str line, http_head *head) {
-  head->method = cut(&line, ' ');
-  head->target = cut(&line, ' ');
+  head->method = base_str_cut(&line, ' ');
+  head->target = base_str_cut(&line, ' ');
   if (!all_token(head->method) || head->method.length > 32) return -400;
   for (size_t i = 0; i < head->target.length; i++)
     if (head->target.at[i] <= ' ' || head->target.at[i] >= 0x7f) return -400; /* bytes above 0x7f are negative */
@@ -159,7 +152,7 @@ base_str http_find(const http_head *head, const char *name) {
 
 bool http_lists(base_str list, const char *word) {
   while (list.length)
-    if (is_word(trim(cut(&list, ',')), word)) return true;
+    if (is_word(trim(base_str_cut(&list, ',')), word)) return true;
   return false;
 }
 

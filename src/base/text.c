@@ -24,6 +24,15 @@ bool base_str_ends(base_str a, const char *suffix) {
   return a.length >= n && memcmp(a.at + a.length - n, suffix, n) == 0;
 }
 
+base_str base_str_cut(base_str *text, char end) {
+  const char *found = text->length ? memchr(text->at, end, text->length) : NULL;
+  const base_str word = {text->at, found ? (size_t)(found - text->at) : text->length};
+  const size_t taken = word.length + (found != NULL);
+  if (taken) text->at += taken;
+  text->length -= taken;
+  return word;
+}
+
 bool base_str_int(base_str a, int64_t *value) {
   size_t i = a.length && (a.at[0] == '-' || a.at[0] == '+');
   bool negative = i && a.at[0] == '-';

@@ -11,6 +11,8 @@ bool base_str_equal(base_str a, base_str b);
 bool base_str_is(base_str a, const char *text);
 bool base_str_starts(base_str a, const char *prefix);
 bool base_str_ends(base_str a, const char *suffix);
+/* Cuts what stands in front of the first `end` off *text, that one included; all, where there is none. */
+base_str base_str_cut(base_str *text, char end);
 /* Parses the whole of `a` as a decimal integer, sign allowed; false when it is none or does not fit. */
 bool base_str_int(base_str a, int64_t *value);
 

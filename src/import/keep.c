@@ -27,16 +27,6 @@ typedef struct keeping {
 
 /* ---- texts ---- */
 
-/* Cuts what stands in front of the first `end` off `text`, that one included. */
-static base_str cut(base_str *text, char end) {
-  const char *found = text->length ? memchr(text->at, end, text->length) : NULL;
-  const base_str word = {text->at, found ? (size_t)(found - text->at) : text->length};
-  const size_t taken = word.length + (found != NULL);
-  text->at += taken;
-  text->length -= taken;
-  return word;
-}
-
 static td_status misspelt(const keeping *k, base_str text) {
   return base_fail(k->err, TD_BAD_ARGUMENT, NULL, -1,
                    "'%.*s' says no state: write auto or INPUT=OUTPUT,..., then sizes, as in "
@@ -61,7 +51,7 @@ static base_text list_names(const keeping *k, bool inputs) {
 /* Does the pattern fit? *wild: what its `*` stands for. */
 static bool fits(base_str pattern, base_str name, base_str *wild) {
   base_str behind = pattern;
-  const base_str before = cut(&behind, '*');
+  const base_str before = base_str_cut(&behind, '*');
   const bool open = before.length < pattern.length;
   if (!open) return *wild = (base_str){"", 0}, base_str_equal(pattern, name);
   if (name.length < before.length + behind.length) return false;
@@ -129,10 +119,10 @@ static td_status add_pair(keeping *k, ir_value input, const char *next) {
 static td_status add_pairs(keeping *k, base_str text) {
   const ir_block_def *top = ir_block_of(k->g, k->g->top);
   base_str to = text, wild;
-  const base_str from = cut(&to, '=');
+  const base_str from = base_str_cut(&to, '=');
   base_str behind = to, rest = from;
-  const base_str before = cut(&behind, '*');
-  cut(&rest, '*');
+  const base_str before = base_str_cut(&behind, '*');
+  base_str_cut(&rest, '*');
   const bool open = before.length < to.length, twice = memchr(behind.at, '*', behind.length) != NULL;
   if (!from.length || !to.length || open != (memchr(from.at, '*', from.length) != NULL) || twice ||
       memchr(rest.at, '*', rest.length))
@@ -162,7 +152,7 @@ static td_status find_pairs(keeping *k, base_str text) {
   k->may_lack = base_str_is(text, "auto");
   if (k->may_lack) text = base_str_of(conventions);
   if (!text.length) return misspelt(k, text);
-  while (text.length) TRY(add_pairs(k, cut(&text, ',')));
+  while (text.length) TRY(add_pairs(k, base_str_cut(&text, ',')));
   if (k->pairs.count) return TD_OK;
   base_text names = list_names(k, true);
   const td_status status = base_fail(k->err, TD_BAD_ARGUMENT, NULL, -1,
@@ -192,7 +182,7 @@ static bool symbol_of(const ir_graph *g, base_dim size, uint32_t *symbol) {
 /* NAME=NUMBER, of a size that some state has. */
 static td_status read_size(keeping *k, base_str text) {
   base_str value = text;
-  const base_str name = cut(&value, '=');
+  const base_str name = base_str_cut(&value, '=');
   base_text names = {.allocator = base_arena_allocator(k->g->arena)};
   int64_t number;
   if (!name.length || !base_str_int(value, &number) || number < 0) return misspelt(k, text);
@@ -274,13 +264,13 @@ static td_status keep(keeping *k, const pair *p) {
 
 td_status import_keep_state(ir_graph *graph, const char *text, td_error *err) {
   keeping k = {.g = graph, .err = err};
-  base_str left = base_str_of(text), first = cut(&left, ' ');
+  base_str left = base_str_of(text), first = base_str_cut(&left, ' ');
   TRY(find_pairs(&k, first));
   if (!(k.sizes = base_new(graph->arena, int64_t, graph->dims.symbols.count + 1)))
     return base_no_memory(err, "session state");
   for (uint32_t i = 0; i < graph->dims.symbols.count; i++) k.sizes[i] = -1;
   while (left.length) {
-    const base_str size = cut(&left, ' ');
+    const base_str size = base_str_cut(&left, ' ');
     if (size.length) TRY(read_size(&k, size));
   }
   for (uint32_t i = 0; i < k.pairs.count; i++) TRY(keep(&k, &k.pairs.at[i]));

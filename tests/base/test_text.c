@@ -25,6 +25,12 @@ static void slices_compare(void **state) {
   assert_false(base_str_starts(BASE_STR("at"), "aten"));
   assert_true(base_str_ends(BASE_STR("model.onnx"), ".onnx") && base_str_ends(BASE_STR(""), ""));
   assert_false(base_str_ends(BASE_STR("nnx"), ".onnx"));
+  base_str rest = BASE_STR("a=b=");
+  assert_true(base_str_is(base_str_cut(&rest, '='), "a") && base_str_is(rest, "b="));
+  assert_true(base_str_is(base_str_cut(&rest, '='), "b") && rest.length == 0);
+  rest = BASE_STR("none");
+  assert_true(base_str_is(base_str_cut(&rest, '='), "none") && rest.length == 0);
+  assert_true(base_str_cut(&rest, '=').length == 0 && rest.length == 0);
 }
 
 static void integers_are_read_whole(void **state) {

@@ -34,7 +34,7 @@ static void pid_path(const serve_server *s, char *path, size_t size) {
 static void ready(serve_server *s) {
   char path[512], text[32];
   if (!serve_close_calls(s->options.python_handlers))
-    fputs("treadle-serve: this kernel has no seccomp filters: the server runs without one\n", stderr);
+    fputs("treadle-serve: seccomp filters cannot be had here: the server runs without one\n", stderr);
   if (!s->options.start) return;
   pid_path(s, path, sizeof path);
   unlink(path);

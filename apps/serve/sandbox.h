@@ -3,8 +3,8 @@
 #define SERVE_SANDBOX_H
 #include <stdbool.h>
 
-/* System calls without a use for a server fail with EPERM, in all threads and in processes that they start, for good.
- * Without `has_network` so do those that make sockets to elsewhere, or new ones that listen. False: the kernel has no
- * such filters, and nothing has changed. */
+/* System calls that are not listed in sandbox.c fail, in all threads and in processes that they start, for good: with
+ * EPERM, or ENOSYS where they are new. `has_network`: they may make sockets, and have what programs of others, Python
+ * handlers, may ask for. False: filters cannot be had, and all calls are as before. */
 bool serve_close_calls(bool has_network);
 #endif

@@ -2,8 +2,8 @@
 """The page at the server's management address in a headless Chromium: check_serve_page.py BUILD [--shots FOLDER].
 
 It must be drawn without an error of its script or against its policy, ask its own address alone, show the traffic that goes
-on, try a model with a picture and with tensors, ask for keys where the server does, fit the width of a phone, and not take a
-version's name for markup. With --shots, pictures in light and dark, at the width of a desk and of a phone, to be looked at.
+on, draw a workflow and its states, try a model with a picture and with tensors, and a workflow, ask for keys where the server
+does, fit the width of a phone, and not take a version's name for markup. With --shots, pictures in light and dark, at the width of a desk and of a phone, to be looked at.
 ./dev test-reports runs it. Ends with a count of checks."""
 import argparse
 import contextlib
@@ -23,7 +23,7 @@ import zlib
 
 import browser as browsing
 
-WIDTHS = {"desk": (1280, 1420), "phone": (390, 2300)}
+WIDTHS = {"desk": (1280, 1640), "phone": (390, 3150)}
 ROWS = 'tdir 1\ninput %0 "x": f32[n, 2]\n%1 = aten::mul(%0, %0): f32[n, 2]\noutput "y" %1\n'
 COLOURS = """tdir 1
 input %0 "x": f32[1, 3, 224, 224]
@@ -31,6 +31,24 @@ input %0 "x": f32[1, 3, 224, 224]
 output "y" %1
 """
 HOSTILE = "1<img src=x onerror=stolen()>"
+# A picture goes to two models, whose answers a function joins.
+FLOW = """models:
+  warm:
+    url: colours.mar
+  cold:
+    url: colours.mar
+dag:
+  look: [warm, cold]
+  warm: [join]
+  cold: [join]
+"""
+FUNCTIONS = """
+import json
+def look(data, context):
+    return data and [row["body"] for row in data]
+def join(data, context):
+    return data and [{name: share for name, share in json.loads(bytes(row["warm"])).items()} for row in data]
+"""
 CONFIG = """inference_address=http://127.0.0.1:0
 management_address=http://127.0.0.1:0
 metrics_address=http://127.0.0.1:0
@@ -58,6 +76,11 @@ def write_store(folder):
             archive.writestr("MAR-INF/MANIFEST.json", json.dumps(manifest))
             archive.writestr("net.tdir", COLOURS)
             archive.writestr("index_to_name.json", '{"0": "red", "1": "green", "2": "blue"}')
+    manifest = {"workflow": {"workflowName": "seasons", "specFile": "flow.yaml", "handler": "functions.py"}}
+    with zipfile.ZipFile(pathlib.Path(folder, "seasons.war"), "w") as archive:
+        archive.writestr("WAR-INF/MANIFEST.json", json.dumps(manifest))
+        archive.writestr("flow.yaml", FLOW)
+        archive.writestr("functions.py", FUNCTIONS)
 
 
 class Checks:
@@ -87,11 +110,12 @@ def send_traffic(port, end):
     body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [3, 4]}]})
     connection, sent = http.client.HTTPConnection("127.0.0.1", port, timeout=20), 0
     while not end.is_set():
-        name = "colours" if sent % 4 == 0 else "rows"
-        if name == "rows":
-            connection.request("POST", "/v2/models/rows/infer", body)
-        else:
+        if sent % 8 == 0:
+            connection.request("PUT", "/wfpredict/seasons", picture())
+        elif sent % 4 == 0:
             connection.request("PUT", "/predictions/colours", picture())
+        else:
+            connection.request("POST", "/v2/models/rows/infer", body)
         connection.getresponse().read()
         sent += 1
         end.wait(.004 if sent // 150 % 2 else .012)
@@ -127,10 +151,43 @@ def answer(browser, seconds=20):
     return browser.value("document.getElementById('answer').textContent") or ""
 
 
-def try_picture(browser, folder):
-    choose_model(browser, "colours 1.0")
+def try_picture(browser, folder, name="colours 1.0"):
+    choose_model(browser, name)
+    browser.value("document.querySelector('#ways button').click()")
     browser.choose_file("#file", pathlib.Path(folder, "green.png"))
     return answer(browser)
+
+
+def check_flow(checks, browser, folder):
+    nodes = browser.value("[...document.querySelectorAll('.node b')].map(e => e.textContent).join()")
+    checks.that("a workflow's nodes", nodes == "look,warm,cold,join", nodes)
+    edges = browser.value("document.querySelectorAll('.edge').length")
+    checks.that("who gets whose replies", edges == 4, edges)
+    told = browser.value("document.querySelector('.flow .pill').textContent + [...document.querySelectorAll('.node span')].map(e => e.textContent)") or ""
+    checks.that("its state, and what its nodes are", re.match(r"readyfunction.*,colours\.mar.*,colours\.mar.*,function", told), told)
+    told = browser.value("document.querySelector('.flow .note').textContent") or ""
+    checks.that("its requests", re.match(r"\S+ requests/s, .* on the longest way, [1-9]", told), told)
+    browser.value("document.querySelectorAll('.node')[1].click()")
+    checks.that("a node's plots alone", browser.value("document.querySelector('[data-about]').textContent") == "seasons__warm 1.0")
+    browser.value("document.querySelectorAll('.node')[1].click()")
+    checks.that("and all again", browser.value("document.querySelector('[data-about]').textContent") == "all models")
+    told = try_picture(browser, folder, "seasons")
+    checks.that("a workflow is tried", re.match(r"200.*green.*%", told), told)
+
+
+def scale(port, model, workers):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection.request("PUT", f"/models/{model}?min_worker={workers}&max_worker={workers}&synchronous=true")
+    return connection.getresponse().status
+
+
+def check_state(checks, browser, port):
+    """A node without workers is named, and so is the workflow."""
+    checks.that("a node loses its workers", scale(port, "seasons__cold", 0) == 200)
+    lost = "document.querySelector('.flow .pill').textContent === 'a node lacks workers' && document.querySelector('.node.warn b').textContent === 'cold'"
+    checks.that("its workflow is not ready", browser.wait(lost))
+    checks.that("and gets one again", scale(port, "seasons__cold", 1) == 200)
+    checks.that("its workflow is ready", browser.wait("document.querySelector('.flow .pill').textContent === 'ready'"))
 
 
 def check_page(checks, browser, ports, folder):
@@ -140,12 +197,16 @@ def check_page(checks, browser, ports, folder):
         checks.that("the page looks several times", browser.wait("document.documentElement.dataset.looks >= 4"))
         rate = browser.value("document.querySelector('.figure b').textContent")
         checks.that("it shows requests per second", rate and float(re.match(r"[\d.]+", rate.replace(",", "") or "0")[0]) > 5, rate)
+        checks.that("a workflow has answered", browser.wait("/, [1-9]/.test(document.querySelector('.flow .note').textContent)"))
         checks.that("plots have lines", browser.value("document.querySelectorAll('#rate path.line, #latency path.line').length >= 3"))
     checks.that("the server is ready", browser.value("document.getElementById('state').textContent") == "ready")
     names = browser.value("[...document.querySelectorAll('#models .name')].map(e => e.textContent).join()")
-    checks.that("it lists models and versions", names == "colours,colours,rows", names)
+    own = ",".join(f"seasons__{node}" for node in ("cold", "join", "look", "warm"))
+    checks.that("it lists models and versions", names == "colours,colours,rows," + own, names)
     checks.that("a version's name is text", browser.value("[...document.querySelectorAll('.tag')].some(e => e.textContent.includes('<img'))"))
-    checks.that("of the default version it says so", browser.value("[...document.querySelectorAll('.tag')].filter(e => e.textContent === 'default').length") == 2)
+    checks.that("of the default version it says so", browser.value("[...document.querySelectorAll('.tag')].filter(e => e.textContent === 'default').length") == 6)
+    check_flow(checks, browser, folder)
+    check_state(checks, browser, management)
     browser.value("document.querySelectorAll('#models .name')[2].click()")
     checks.that("a model's plots alone", browser.value("document.querySelector('[data-about]').textContent") == "rows 1")
     told = try_picture(browser, folder)
@@ -171,6 +232,8 @@ def check_phone(checks, browser, port):
     browser.wait("document.documentElement.dataset.looks >= 2")
     wide = browser.value("document.documentElement.scrollWidth")
     checks.that("it fits a phone", wide <= WIDTHS["phone"][0], wide)
+    wide = browser.value("document.querySelector('.graph').scrollWidth - document.querySelector('.graph').clientWidth")
+    checks.that("so does a workflow", wide == 0, wide)
 
 
 def check_keys(checks, browser, program, folder):
@@ -216,11 +279,14 @@ def main():
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as profile:
         write_store(folder)
         browser = browsing.Browser(options.chromium, profile)
-        words = ["--disable-token-auth", "--models", "colours.mar", "rows.tdir"]
+        words = ["--disable-token-auth", "--python-handlers", "--python", sys.executable, "--models", "colours.mar", "rows.tdir"]
         with serving(program, folder, *words) as ports:
             connection = http.client.HTTPConnection("127.0.0.1", ports[1], timeout=20)
             connection.request("POST", "/models?url=hostile.mar&initial_workers=1")
             checks.that("the second version is there", connection.getresponse().status == 200)
+            connection = http.client.HTTPConnection("127.0.0.1", ports[1], timeout=20)
+            connection.request("POST", "/workflows?url=seasons.war")
+            checks.that("the workflow is there", connection.getresponse().status == 200)
             check_page(checks, browser, ports, folder)
             check_phone(checks, browser, ports[1])
             if options.shots:

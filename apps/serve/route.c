@@ -398,6 +398,8 @@ static const struct route {
     {"POST", "/page/predictions/{}/{}", SERVE_MANAGE, TORCH | INFERS, predict,
      "inference by the handler, for the page"},
     {"POST", "/page/infer/{}/{}", SERVE_MANAGE, TORCH | INFERS, infer, "inference by tensors, for the page"},
+    {"POST", "/page/wfpredict/{}", SERVE_MANAGE, TORCH | INFERS, serve_ask_workflow,
+     "inference by a workflow, for the page"},
     {"OPTIONS", "/", SERVE_INFER | SERVE_MANAGE | SERVE_METRICS, TORCH | OPEN, describe_api, "this description"},
     {"GET, HEAD, OPTIONS", "/api-description", SERVE_INFER | SERVE_MANAGE | SERVE_METRICS, TORCH | OPEN, describe_api,
      "this description"},
@@ -412,7 +414,7 @@ enum { ROUTES = sizeof routes / sizeof *routes };
 
 /* What stands in a pattern's places. */
 static const char *part_name(const char *pattern, uint32_t index) {
-  if (base_str_starts(base_str_of(pattern), "/w")) return "workflow_name";
+  if (strstr(pattern, "/w")) return "workflow_name";
   return index ? "model_version" : "model_name";
 }
 

@@ -196,10 +196,12 @@ static void own_page(void **state) {
   assert_int_equal(count_of(t, "Content-Security-Policy"), 0);
   expect(t, INFERENCE, "GET", "/", "", 405, "OPTIONS"); /* it is for the address that may know what there is */
   expect(t, INFERENCE, "POST", "/page/infer/first/1", ROW, 404, "no such route");
+  expect(t, INFERENCE, "POST", "/page/wfpredict/none", ROW, 404, "no such route");
   expect(t, MANAGEMENT, "GET", "/page/metrics", "", 200, "# TYPE treadle_queue_depth gauge");
   expect(t, MANAGEMENT, "GET", "/page/models/first/1", "", 200, "\"shape\":[-1,2]");
   expect(t, MANAGEMENT, "POST", "/page/infer/first/1", ROW, 200, "[9.0,16.0]");
   expect(t, MANAGEMENT, "POST", "/page/predictions/first/1", "", 400, "picture");
+  expect(t, MANAGEMENT, "POST", "/page/wfpredict/none", ROW, 404, "Workflow not found: none");
   assert_int_equal(ask_as(t, "Host: evil.example\r\n", "GET", "/page/metrics"), 421);
   assert_int_equal(ask_as(t, "Host: evil.example\r\n", "POST", "/page/infer/first/1"), 421);
   assert_int_equal(ask_as(t, "Host: localhost\r\nOrigin: http://evil.example\r\n", "POST", "/page/infer/first/1"), 403);
@@ -419,6 +421,8 @@ static void tokens(void **state) {
   assert_int_equal(ask_with_key(t, MANAGEMENT, "/page/metrics", t->keys[1]), 400);
   assert_int_equal(post_with_key(t, MANAGEMENT, "/page/predictions/none/1", t->keys[0]), 400);
   assert_int_equal(post_with_key(t, MANAGEMENT, "/page/predictions/none/1", t->keys[1]), 404); /* it got in */
+  assert_int_equal(post_with_key(t, MANAGEMENT, "/page/wfpredict/none", t->keys[0]), 400);
+  assert_int_equal(post_with_key(t, MANAGEMENT, "/page/wfpredict/none", t->keys[1]), 404);
   t->keys[1][31] = t->keys[1][31] == '0' ? '1' : '0';
   assert_int_equal(ask_with_key(t, INFERENCE, "/v2/models/first/infer", t->keys[1]), 401);
   expect(t, MANAGEMENT, "GET", "/token?type=inference", "", 400, "InvalidKeyException");

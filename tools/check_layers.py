@@ -3,8 +3,8 @@
 
 From the text: a room includes only the rooms that its row allows, never another room's private header (`_priv.h`), and has
 a header of its own name and a README, at most 15 lines of which say what it holds; how it works comes under a second
-heading, in at most 100 lines. Apps use base, sys, fmt and apps/common, none another's files; examples use the public
-header alone.
+heading, in at most 100 lines. Apps use base, sys, fmt and apps/common, none another's files; apps/common uses no app,
+and has no name of the command line; examples use the public header alone.
 From the objects of the release build in BUILD: a room needs symbols only of rooms that its row allows (so a plan runs from
 base, sys, kernels, plan and runtime alone), names what it exports with its prefix, and has no writable data; the shared
 library exports td_* and nothing else. Ends with a count of checks."""
@@ -82,12 +82,14 @@ def include_problems(folder, room, allowed, rooms):
 
 
 def app_problems(folder):
-    """Headers without a room are of the app or of apps/common; .inc files are generated."""
+    """Headers without a room are beside the file; .inc files are generated. What programs share knows no command line."""
     for path in sorted(folder.rglob("*.[ch]")):
         for number, system, name in includes(path):
-            near = [folder / name, pathlib.Path("apps/common") / name]
-            if not system and "/" not in name and not name.endswith(".inc") and not any(at.is_file() for at in near):
-                yield f'{path}:{number}: "{name}" is of another app'
+            if not system and "/" not in name and not name.endswith(".inc") and not (path.parent / name).is_file():
+                yield f'{path}:{number}: "{name}" is not in its folder'
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if folder.name == "common" and re.search(r"\b(cli|CLI)_", line):
+                yield f"{path}:{number}: names what is the command line's"
 
 
 def room_problems(room):
@@ -167,11 +169,10 @@ def main():
             continue
         report.check(f"{room} includes", list(include_problems(folder, room, rooms[room], rooms)))
         report.check(room, list(room_problems(room)))
-    for path, allowed in (("apps", {"base", "sys", "fmt"}), ("examples", set())):
-        if pathlib.Path(path).is_dir():
-            report.check(f"{path} includes", [
-                problem for problem in include_problems(pathlib.Path(path), None, allowed, set(rooms))])
+    report.check("examples includes", list(include_problems(pathlib.Path("examples"), None, set(), rooms)))
     for folder in sorted(path for path in pathlib.Path("apps").iterdir() if path.is_dir()):
+        allowed = {"base", "sys", "fmt", "common", folder.name}
+        report.check(f"{folder} includes", list(include_problems(folder, None, allowed, rooms)))
         report.check(f"{folder} is alone", list(app_problems(folder)))
     if len(sys.argv) > 1:
         check_objects(report, rooms, pathlib.Path(sys.argv[1]))

@@ -1,37 +1,16 @@
-/* bench.h -- timing runs of a session, whole and step by step. */
+/* bench.h -- timing runs of a session step by step and over streams. */
 #ifndef CLI_BENCH_H
 #define CLI_BENCH_H
-#include <treadle/async.h>
-
-#include "measure.h"
-#include "roofline.h"
-
-/* ---- whole runs (timing.c) ---- */
-
-typedef struct cli_times {
-  BASE_VEC(double) runs; /* ms, sorted */
-  double mean;
-} cli_times;
-
-td_status cli_time_run(td_session *session, double *ms, td_error *err);
-/* What is timed: a session, or streams with a batch. */
-typedef struct cli_timed {
-  td_session *session;
-  td_streams *streams; /* NULL: the session alone */
-  td_run_options batch;
-} cli_timed;
-/* Warms up and times runs one by one until `min_ms` have passed and there are enough of them for the percentiles, or
- * five times min_ms have passed; at least two. A bar on a terminal shows how far it is. */
-td_status cli_time_runs(const cli_timed *what, base_arena *arena, double min_ms, cli_times *times, td_error *err);
-/* Nearest rank: the smallest time that at least `part` of the runs do not exceed. */
-double cli_percentile(const cli_times *times, double part);
+#include "common/roofline.h"
+#include "common/timing.h"
+#include "open.h"
 
 /* ---- batches over streams (streams.c) ---- */
 
 /* `count` streams for `what->session`, which has run: its inputs of `samples` samples are cut, others whole. Memory for
  * outputs comes from the arena. */
-td_status cli_open_streams(const cli_args *args, const td_model *model, const cli_feed *feed, int64_t samples,
-                           int64_t count, cli_timed *what, td_error *err);
+td_status cli_open_streams(const cli_args *args, const td_model *model, const app_feed *feed, int64_t samples,
+                           int64_t count, app_timed *what, td_error *err);
 
 /* ---- what a profile costs (overhead.c) ---- */
 

@@ -3,10 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "isolate.h"
+#include "common/known.h"
+#include "common/isolate.h"
 #include "chain.h"
 #include "faults.h"
-#include "measure.h"
+#include "common/measure.h"
 #include "runner.h"
 
 #include <treadle/experimental.h>
@@ -14,7 +15,7 @@
 typedef struct bisection {
   cli_args *args;
   cli_way way; /* that differs */
-  cli_feed feed;
+  app_feed feed;
   cli_tolerance tolerance;
   cli_trial expected;
   td_results expect; /* it */
@@ -35,7 +36,7 @@ static void try_way(void *user, void *result) {
   const attempt *a = user;
   bisection *b = a->b;
   int32_t *differs = result;
-  cli_feed feed = b->feed;
+  app_feed feed = b->feed;
   cli_trial got;
   td_results have;
   td_error err;
@@ -54,11 +55,11 @@ static void try_way(void *user, void *result) {
 static td_status differs_without(void *user, const char *passes, const char *kernels, int32_t *differs, td_error *err) {
   bisection *b = user;
   attempt a = {b, b->way};
-  cli_end end;
+  app_end end;
   a.way.disabled_passes = passes;
   a.way.disabled_kernels = kernels;
   *differs = 1;
-  if (cli_run_isolated(try_way, &a, differs, sizeof *differs, b->limit_s, &end, err) != TD_OK || !end.done)
+  if (app_run_isolated(try_way, &a, differs, sizeof *differs, b->limit_s, &end, err) != TD_OK || !end.done)
     *differs = 1;
   if (!*differs || b->prepared) return TD_OK;
   b->prepared = true; /* here: every run after this one, in its own process, has it */
@@ -67,18 +68,18 @@ static td_status differs_without(void *user, const char *passes, const char *ker
 
 /* ---- kernels ---- */
 
-static bool known(const cli_name_vec *names, const char *name) {
+static bool known(const app_name_vec *names, const char *name) {
   for (uint32_t i = 0; i < names->count; i++)
     if (strcmp(names->at[i], name) == 0) return true;
   return false;
 }
 
 /* The kernels of the plan; of a model that has none because it does not load, all there are. */
-static td_status list_kernels(bisection *b, cli_name_vec *kernels, td_error *err) {
+static td_status list_kernels(bisection *b, app_name_vec *kernels, td_error *err) {
   cli_trial t;
   td_model_stats stats = {.size = sizeof stats};
   if (cli_trial_open(b->args, &b->way, &t, err) != TD_OK)
-    return cli_known_names(b->args->arena, "kernels", kernels, err);
+    return app_known_names(b->args->arena, "kernels", kernels, err);
   td_status status = td_model_get_stats(t.model, &stats, err);
   for (uint32_t i = 0; status == TD_OK && i < stats.steps; i++) {
     td_step step = {.size = sizeof step};
@@ -94,7 +95,7 @@ static td_status list_kernels(bisection *b, cli_name_vec *kernels, td_error *err
 }
 
 /* The names, separated by commas; NULL: out of memory. */
-static const char *joined(base_arena *arena, const cli_name_vec *names) {
+static const char *joined(base_arena *arena, const app_name_vec *names) {
   const char *all = "";
   for (uint32_t i = 0; all && i < names->count; i++)
     all = *all ? base_arena_format(arena, "%s,%s", all, names->at[i]) : names->at[i];
@@ -107,7 +108,7 @@ static const char *joined(base_arena *arena, const cli_name_vec *names) {
 static void print_answer(const bisection *b, const char *what, const char *names, const char *option) {
   const char *backend = cli_value(b->args, "backend"), *before = cli_value(b->args, option);
   printf("%s %s: without it the outputs agree\n  treadle compare", what, names);
-  cli_print_word(b->args->operands[0], stdout);
+  app_print_word(b->args->operands[0], stdout);
   if (backend) printf(" --backends eager,%s", backend);
   cli_print_given(b->args, (const char *const[]){"json", "backend", "time-limit", option, NULL}, stdout);
   printf(" --%s %s%s%s\n", option, before ? before : "", before ? "," : "", names);
@@ -130,11 +131,11 @@ static void print_places(const bisection *b, const char *kernels) {
 
 static td_status report_json(const td_bisection *found, bool differs, td_error *err) {
   json_t *root = json_object();
-  cli_json_set(root, "differs", json_boolean(differs));
-  cli_json_set(root, "pass", *found->pass ? cli_json_text(found->pass) : json_null());
-  cli_json_set(root, "kernels", *found->culprits ? cli_json_text(found->culprits) : json_null());
-  cli_json_set(root, "trials", json_integer(found->trials));
-  return cli_print_json(root, err);
+  app_json_set(root, "differs", json_boolean(differs));
+  app_json_set(root, "pass", *found->pass ? app_json_text(found->pass) : json_null());
+  app_json_set(root, "kernels", *found->culprits ? app_json_text(found->culprits) : json_null());
+  app_json_set(root, "trials", json_integer(found->trials));
+  return app_print_json(root, err);
 }
 
 /* `differs`: do the outputs at all? */
@@ -157,8 +158,8 @@ static td_status report(const bisection *b, const td_bisection *found, bool diff
 
 static td_status search(bisection *b, td_error *err) {
   base_arena *arena = b->args->arena;
-  cli_name_vec passes = {0}, kernels = {0};
-  TRY(cli_known_names(arena, "passes", &passes, err));
+  app_name_vec passes = {0}, kernels = {0};
+  TRY(app_known_names(arena, "passes", &passes, err));
   TRY(list_kernels(b, &kernels, err));
   td_bisection search = {.size = sizeof search,
                          .user = b,
@@ -182,9 +183,9 @@ static td_status bisect(bisection *b, td_error *err) {
   TRY(cli_tolerance_asked(b->args, &b->tolerance, err));
   b->way = cli_way_asked(b->args);
   b->way.backend = cli_value(b->args, "backend");
-  const double start = cli_now_ms();
+  const double start = app_now_ms();
   TRY(cli_trial_run(b->args, &truth, &b->feed, &b->expected, err));
-  int64_t limit = (int64_t)((cli_now_ms() - start) / 50) + 10; /* twenty times as long, and some more */
+  int64_t limit = (int64_t)((app_now_ms() - start) / 50) + 10; /* twenty times as long, and some more */
   td_status status = cli_int(b->args, "time-limit", 1, 86400, &limit, err);
   b->limit_s = (unsigned)limit;
   b->runner = (cli_runner){.args = b->args, .feed = &b->feed, .ways = {[TD_SIDE_EXPECTED] = truth}};

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <sys/utsname.h>
 
+#include "common/kept.h"
 #include "sys/sys.h"
 
 FILE *cli_bundle_open(base_arena *arena, const char *folder, const char *name, td_error *err) {
@@ -22,15 +23,15 @@ td_status cli_bundle_close(FILE *file, const char *folder, const char *name, td_
   return base_fail(err, TD_NO_RESOURCE, folder, -1, "%s cannot be written: %s", name, strerror(errno));
 }
 
-td_status cli_bundle_inputs(base_arena *arena, const char *folder, const cli_feed *feed, td_error *err) {
+td_status cli_bundle_inputs(base_arena *arena, const char *folder, const app_feed *feed, td_error *err) {
   char *made = base_arena_format(arena, "%s/inputs/", folder);
   if (!made) return base_no_memory(err, "a path");
-  cli_make_folders(made);
+  app_make_folders(made);
   for (size_t i = 0; i < feed->count; i++) {
-    const char *safe = cli_safe_name(arena, feed->infos[i].name);
+    const char *safe = app_safe_name(arena, feed->infos[i].name);
     const char *path = safe ? base_arena_format(arena, "%s/inputs/%s.npy", folder, safe) : NULL;
     if (!path) return base_no_memory(err, "a path");
-    if (feed->given[i] && feed->values[i].kind == BASE_TENSOR) TRY(cli_write_npy(path, &feed->values[i].tensor, err));
+    if (feed->given[i] && feed->values[i].kind == BASE_TENSOR) TRY(app_write_npy(path, &feed->values[i].tensor, err));
   }
   return TD_OK;
 }
@@ -49,16 +50,16 @@ td_status cli_bundle_environment(base_arena *arena, const char *folder, td_error
   return cli_bundle_close(file, folder, "environment.txt", err);
 }
 
-void cli_bundle_command(const cli_args *args, const char *what, const char *const *without, const cli_feed *feed,
+void cli_bundle_command(const cli_args *args, const char *what, const char *const *without, const app_feed *feed,
                         FILE *to) {
   fprintf(to, "\"${TREADLE:-treadle}\" %s graph.tdir", what);
   cli_print_given(args, without, to);
   for (size_t i = 0; i < feed->count; i++) {
-    const char *name = feed->infos[i].name, *safe = cli_safe_name(args->arena, name);
+    const char *name = feed->infos[i].name, *safe = app_safe_name(args->arena, name);
     const char *value = safe ? base_arena_format(args->arena, "%s=inputs/%s.npy", name, safe) : NULL;
     if (!feed->given[i] || feed->values[i].kind != BASE_TENSOR || !value) continue;
     fprintf(to, " --input");
-    cli_print_word(value, to);
+    app_print_word(value, to);
   }
   fputc('\n', to);
 }

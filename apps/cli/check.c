@@ -5,13 +5,14 @@
 
 #include "check.h"
 #include "faults.h"
+#include "options.h"
 
 typedef enum verdict { PASSED, FAILED, SKIPPED } verdict;
 
 static const struct {
   const char *word, *json;
-  cli_colour colour;
-} verdicts[] = {{"ok", "passed", CLI_GREEN}, {"FAIL", "failed", CLI_RED}, {"skip", "skipped", CLI_YELLOW}};
+  app_colour colour;
+} verdicts[] = {{"ok", "passed", APP_GREEN}, {"FAIL", "failed", APP_RED}, {"skip", "skipped", APP_YELLOW}};
 
 typedef struct check_run {
   cli_args *args;
@@ -58,15 +59,15 @@ static void report(check_run *run, const check_found *found, verdict v, const ch
   run->counts[v]++;
   if (run->cases) {
     json_t *entry = json_object();
-    cli_json_set(entry, "name", cli_json_text(found->name));
-    cli_json_set(entry, "status", cli_json_text(verdicts[v].json));
-    if (reason[0]) cli_json_set(entry, "reason", cli_json_text(reason));
-    cli_json_set(entry, "ms", cli_json_real(ms));
-    cli_json_set(run->cases, NULL, entry);
+    app_json_set(entry, "name", app_json_text(found->name));
+    app_json_set(entry, "status", app_json_text(verdicts[v].json));
+    if (reason[0]) app_json_set(entry, "reason", app_json_text(reason));
+    app_json_set(entry, "ms", app_json_real(ms));
+    app_json_set(run->cases, NULL, entry);
     return;
   }
-  printf("%s%s%s %s%s%s", cli_colour_code(stdout, verdicts[v].colour), verdicts[v].word,
-         cli_colour_code(stdout, CLI_PLAIN), found->name, reason[0] ? ": " : "", reason);
+  printf("%s%s%s %s%s%s", app_colour_code(stdout, verdicts[v].colour), verdicts[v].word,
+         app_colour_code(stdout, APP_PLAIN), found->name, reason[0] ? ": " : "", reason);
   if (run->verbose) printf(" [%.1f ms]", ms);
   printf("\n");
 }
@@ -103,7 +104,7 @@ static td_status prepare(check_run *run, check_found_vec *found, td_error *err) 
 static void note_unused_skips(const check_run *run) {
   for (uint32_t i = 0; i < run->skips.count; i++) {
     const check_skip *skip = &run->skips.at[i];
-    if (!skip->used) cli_note("%s: line %u: %s matches no case here", run->skips_path, skip->line, skip->pattern);
+    if (!skip->used) app_note("%s: line %u: %s matches no case here", run->skips_path, skip->line, skip->pattern);
   }
 }
 
@@ -111,9 +112,9 @@ static td_status finish(const check_run *run, td_error *err) {
   if (run->verbose) note_unused_skips(run);
   if (run->cases) {
     json_t *root = json_object();
-    cli_json_set(root, "cases", json_incref(run->cases));
-    for (size_t i = 0; i < 3; i++) cli_json_set(root, verdicts[i].json, json_integer(run->counts[i]));
-    TRY(cli_print_json(root, err));
+    app_json_set(root, "cases", json_incref(run->cases));
+    for (size_t i = 0; i < 3; i++) app_json_set(root, verdicts[i].json, json_integer(run->counts[i]));
+    TRY(app_print_json(root, err));
   } else {
     printf("%u passed, %u failed, %u skipped\n", run->counts[PASSED], run->counts[FAILED], run->counts[SKIPPED]);
   }
@@ -126,7 +127,7 @@ td_status cli_run_check(cli_args *args, td_error *err) {
   TRY(prepare(&run, &found, err));
   if (cli_flag(args, "json") && !(run.cases = json_array())) return base_no_memory(err, "JSON");
   const char *only = cli_value(args, "only");
-  bool progress = run.cases && cli_is_terminal(stderr);
+  bool progress = run.cases && app_is_terminal(stderr);
   for (uint32_t i = 0; i < found.count; i++) {
     const check_found *one = &found.at[i];
     if (only && fnmatch(only, one->name, 0) != 0) continue;

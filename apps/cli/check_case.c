@@ -7,6 +7,9 @@
 #include <string.h>
 
 #include "check.h"
+#include "common/feed.h"
+#include "common/session.h"
+#include "common/values.h"
 #include "tolerance.h"
 
 static const double default_rtol = 1e-3, default_atol = 1e-7;
@@ -148,10 +151,10 @@ static td_status read_json_case(check_running *c, const char *path, td_error *er
 
 static td_status read_file(const check_running *c, const case_file *file, const td_value_info *info, base_value *value,
                            td_error *err) {
-  cli_read_how how = {.arena = c->arena, .info = info};
-  if (c->recorded) return cli_read_recorded(file->path, &how, value, err);
-  cli_named_vec found = {0};
-  TRY(cli_read_values(file->path, &how, &found, err));
+  app_read_how how = {.arena = c->arena, .info = info};
+  if (c->recorded) return app_read_recorded(file->path, &how, value, err);
+  app_named_vec found = {0};
+  TRY(app_read_values(file->path, &how, &found, err));
   if (found.count != 1) return base_fail(err, TD_BAD_FILE, file->path, -1, "one value is needed, not %u", found.count);
   *value = found.at[0].value;
   return TD_OK;
@@ -179,7 +182,7 @@ static td_status make_specs(const check_running *c, td_load_options *options, td
   for (size_t i = 0; i < side->count; i++) {
     base_value value;
     TRY(read_file(c, &side->files[i], NULL, &value, err));
-    TRY(cli_spec_of_value(&value, side->files[i].name, &specs[i], err));
+    TRY(app_spec_of_value(&value, side->files[i].name, &specs[i], err));
     specs[i].path = json_string_value(json_array_get(paths, i));
     open_dims(c, side->files[i].name, &specs[i]);
   }
@@ -201,7 +204,7 @@ static td_status bind_inputs(const check_running *c, td_session *session, const 
     if (file->name) TRY(td_model_find_input(c->model, file->name, &index, err));
     TRY(td_model_input(c->model, index, &info, err));
     TRY(read_file(c, file, &info, &value, err));
-    TRY(base_error_name(err, cli_bind(session, index, &value, c->arena, err), "input %s", info.name));
+    TRY(base_error_name(err, app_bind(session, index, &value, c->arena, err), "input %s", info.name));
   }
   return TD_OK;
 }
@@ -231,7 +234,7 @@ static td_status compare_outputs(const check_running *c, td_session *session, co
     if (file->name) TRY(find_output(c, file->name, &index, err));
     TRY(td_model_output(c->model, index, &info, err));
     TRY(read_file(c, file, &info, &expected, err));
-    TRY(base_error_name(err, cli_fetch(c->model, session, index, c->arena, &got, err), "output %s", info.name));
+    TRY(base_error_name(err, app_fetch(c->model, session, index, c->arena, &got, err), "output %s", info.name));
     td_status status = cli_within(&got, &expected, &c->tolerance, err);
     if (status != TD_OK) {
       char item[64];

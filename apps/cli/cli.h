@@ -6,9 +6,10 @@
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 #include <stdio.h>
-#include <jansson.h>
 
-#include "base/base.h"
+#include "common/json.h"
+#include "common/levels.h"
+#include "common/print.h"
 
 typedef struct cli_option {
   const char *name;  /* without its dashes: two, or one in front of a single letter */
@@ -80,10 +81,8 @@ const cli_command *cli_find_command(const char *name); /* NULL: there is none */
     "disable-passes", "NAMES", "graph passes to disable, comma-separated; `treadle info --passes` lists them", NULL, \
         false                                                                                                        \
   }
-/* The levels of base/levels.def, separated by blanks. */
-extern const char cli_levels[];
 #define CLI_OPTION_ISA \
-  { "isa", "NAME", "widest instruction set for kernels; default: the widest that the CPU has", cli_levels + 1, false }
+  { "isa", "NAME", "widest instruction set for kernels; default: the widest that the CPU has", app_levels + 1, false }
 #define CLI_OPTION_MATH                                                                                                \
   {                                                                                                                    \
     "math", "NAME",                                                                                                    \
@@ -205,22 +204,9 @@ const char *cli_value(const cli_args *args, const char *option);
 const char *cli_next(const cli_args *args, const char *option, uint32_t *cursor);
 /* Prints the options that were given, but for those named in `without`, which ends with NULL, for the shell. */
 void cli_print_given(const cli_args *args, const char *const *without, FILE *to);
-/* Prints ` TEXT` as one word for the shell. */
-void cli_print_word(const char *text, FILE *to);
 /* A number within [low, high]; *value is left as it is when the option is absent. */
 td_status cli_int(const cli_args *args, const char *option, int64_t low, int64_t high, int64_t *value, td_error *err);
 td_status cli_real(const cli_args *args, const char *option, double low, double high, double *value, td_error *err);
-/* "1x3x224x224" or "" (a scalar). */
-td_status cli_dims(base_str text, int32_t *rank, int64_t *dims, td_error *err);
-/* The same where a dimension may be a name: -1, and the name, of the arena, in symbols (room for TD_MAX_RANK). */
-td_status cli_open_dims(base_str text, base_arena *arena, int32_t *rank, int64_t *dims, const char **symbols,
-                        td_error *err);
-
-/* ---- what the library knows (known.c) ---- */
-
-typedef BASE_VEC(const char *) cli_name_vec;
-/* The names that this build has under `key` of td_capabilities, "passes" or "kernels", in its order. */
-td_status cli_known_names(base_arena *arena, const char *key, cli_name_vec *names, td_error *err);
 
 /* Prints the nodes of an ONNX file or of an exported program, or a TorchScript program, as the file has them, also of
  * one that does not load, with those operators marked that `why`, the error's text, says are not supported (outline.c).
@@ -232,44 +218,4 @@ void cli_print_usage(FILE *to);
 void cli_print_help(const cli_command *command, FILE *to);
 void cli_print_man(FILE *to);
 td_status cli_print_completion(base_arena *arena, FILE *to, td_error *err);
-
-/* ---- printing (print.c) ---- */
-
-/* `treadle: SUBJECT: NAME: TEXT`, one line to standard error. */
-void cli_print_error(const char *subject, const td_error *err);
-void cli_note(const char *format, ...) BASE_PRINTF(1, 2); /* `treadle: ...` to standard error */
-/* Colour codes when `to` is a terminal, else "". */
-typedef enum cli_colour { CLI_PLAIN, CLI_RED, CLI_GREEN, CLI_YELLOW, CLI_BOLD } cli_colour;
-const char *cli_colour_code(FILE *to, cli_colour colour);
-bool cli_is_terminal(FILE *stream);
-/* `name` with bytes outside [A-Za-z0-9._-] replaced by '_', in `arena`. NULL: out of memory. */
-char *cli_safe_name(base_arena *arena, const char *name);
-/* A finite number, or null; text in UTF-8, or null. */
-json_t *cli_json_real(double value);
-json_t *cli_json_text(const char *text);
-json_t *cli_json_dims(int32_t rank, const int64_t *dims);
-/* Adds to an object, or to an array where `key` is NULL; takes over `value`. Out of memory, it is left out. */
-void cli_json_set(json_t *object, const char *key, json_t *value);
-/* Prints to standard output and releases `root`. */
-td_status cli_print_json(json_t *root, td_error *err);
-/* "1.5 MiB" into `text` of at least 24 bytes; returns text. */
-char *cli_bytes_text(char *text, size_t size, uint64_t bytes);
-
-/* ---- what is kept (cache.c) ---- */
-
-/* Makes the folders of `path` that are missing; who then writes there sees what failed. */
-void cli_make_folders(char *path);
-
-/* What was found out on this machine, in a file of the user's caches. The caller writes into `key` what it depends on.
- */
-typedef struct cli_kept {
-  char folder[1024], path[1100], key[640];
-} cli_kept;
-/* Finds the file: KIND-HASH.ENDING. False: the user has no cache folder, which cli_no_cache says. */
-bool cli_kept_place(cli_kept *k, const char *kind, const char *ending);
-/* Two lines, the key and a text. Reading is false where there is none, or it is another key's; writing is beside and
- * renamed, so that a reader sees the whole file or none. */
-bool cli_kept_read(const cli_kept *k, char *text, int size);
-td_status cli_kept_write(cli_kept *k, const char *text, td_error *err);
-td_status cli_no_cache(td_error *err);
 #endif

@@ -1,7 +1,7 @@
 /* code.c -- where the C compiler is, and where its work is kept: what the environment says of it. */
 #include <treadle/defaults.h>
 
-#include "values.h"
+#include "options.h"
 
 static void warn(void *user, const char *text) { fprintf(stderr, "treadle: %s: %s\n", (const char *)user, text); }
 

@@ -3,7 +3,7 @@
 #define CLI_COLLECTOR_H
 #include <treadle/experimental.h>
 
-#include "values.h"
+#include "cli.h"
 
 #define CLI_OPTION_ITT                                                                                             \
   {                                                                                                                \

@@ -13,10 +13,10 @@ static td_status run_command(const cli_command *command, cli_work *run, int coun
     status = run(&args, &err);
   }
   /* An answer of "no" has been printed as a result; everything else that went wrong is said here. */
-  if (status != TD_OK && status != TD_ANSWER_NO) cli_print_error(args.subject ? args.subject : command->name, &err);
+  if (status != TD_OK && status != TD_ANSWER_NO) app_print_error(args.subject ? args.subject : command->name, &err);
   bool printed = fflush(stdout) == 0 && !ferror(stdout);
   if ((status == TD_OK || status == TD_ANSWER_NO) && !printed) {
-    cli_note("standard output cannot be written");
+    app_note("standard output cannot be written");
     status = TD_NO_RESOURCE;
   }
   return status;
@@ -25,7 +25,7 @@ static td_status run_command(const cli_command *command, cli_work *run, int coun
 int cli_execute(const cli_command *command, cli_work *run, int count, char **words) {
   base_arena *arena = base_arena_new(&base_libc_allocator);
   if (!arena) {
-    cli_note("out of memory");
+    app_note("out of memory");
     return TD_NO_RESOURCE;
   }
   const td_status status = run_command(command, run, count, words, arena);

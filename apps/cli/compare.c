@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "isolate.h"
+#include "engine.h"
+#include "common/isolate.h"
 #include "chain.h"
 #include "faults.h"
 #include "runner.h"
@@ -16,7 +17,7 @@
 typedef struct comparison {
   cli_args *args;
   cli_way ways[2]; /* 0: expected, 1: got */
-  cli_feed feed;
+  app_feed feed;
   cli_tolerance tolerance;
   cli_runner runner;
   bool other_nodes; /* what is expected is not eager of this model */
@@ -26,35 +27,35 @@ typedef struct comparison {
 /* ---- printing ---- */
 
 static void print_head(const char *what) {
-  printf("%s%-11s %10s %10s %10s %12s %12s  %s%s\n", cli_colour_code(stdout, CLI_BOLD), "", "max abs", "max rel", "ulp",
-         "cosine", "failed", what, cli_colour_code(stdout, CLI_PLAIN));
+  printf("%s%-11s %10s %10s %10s %12s %12s  %s%s\n", app_colour_code(stdout, APP_BOLD), "", "max abs", "max rel", "ulp",
+         "cosine", "failed", what, app_colour_code(stdout, APP_PLAIN));
 }
 
 static void print_line(const td_difference *d) {
   const bool same = !d->failed && !d->other_type;
   printf("%s%-11s%s %10.3g %10.3g %10.3g %12.9f %12lld  %s\n",
-         cli_colour_code(stdout, d->fails ? CLI_RED
-                                 : same   ? CLI_GREEN
-                                          : CLI_YELLOW),
-         d->verdict, cli_colour_code(stdout, CLI_PLAIN), d->absolute, d->relative, d->ulp, d->cosine,
+         app_colour_code(stdout, d->fails ? APP_RED
+                                 : same   ? APP_GREEN
+                                          : APP_YELLOW),
+         d->verdict, app_colour_code(stdout, APP_PLAIN), d->absolute, d->relative, d->ulp, d->cosine,
          (long long)d->failed, d->name);
 }
 
 static json_t *difference_json(const td_difference *d) {
   json_t *row = json_object();
-  cli_json_set(row, "name", cli_json_text(d->name));
-  cli_json_set(row, "verdict", cli_json_text(d->verdict));
-  cli_json_set(row, "max_abs", cli_json_real(d->absolute));
-  cli_json_set(row, "max_rel", cli_json_real(d->relative));
-  cli_json_set(row, "ulp", cli_json_real(d->ulp));
-  cli_json_set(row, "cosine", cli_json_real(d->cosine));
-  cli_json_set(row, "elements", json_integer(d->count));
-  cli_json_set(row, "failed", json_integer(d->failed));
+  app_json_set(row, "name", app_json_text(d->name));
+  app_json_set(row, "verdict", app_json_text(d->verdict));
+  app_json_set(row, "max_abs", app_json_real(d->absolute));
+  app_json_set(row, "max_rel", app_json_real(d->relative));
+  app_json_set(row, "ulp", app_json_real(d->ulp));
+  app_json_set(row, "cosine", app_json_real(d->cosine));
+  app_json_set(row, "elements", json_integer(d->count));
+  app_json_set(row, "failed", json_integer(d->failed));
   return row;
 }
 
 static void show_difference(void *rows, const td_difference *d) {
-  if (rows) cli_json_set(rows, NULL, difference_json(d));
+  if (rows) app_json_set(rows, NULL, difference_json(d));
   else print_line(d);
 }
 
@@ -81,8 +82,8 @@ static void show_found(const comparison *c, const td_difference *d, bool fused) 
   const char *how = fused ? "which differs only when nodes are fused" : "with every node's result kept";
   if (c->json) {
     json_t *row = difference_json(d);
-    cli_json_set(row, "how", cli_json_text(how));
-    cli_json_set(c->json, "first_node", row);
+    app_json_set(row, "how", app_json_text(how));
+    app_json_set(c->json, "first_node", row);
     return;
   }
   printf("\nfirst node that differs, %s:\n", how);
@@ -97,10 +98,10 @@ static td_status look_inside(comparison *c, td_comparison *inner, size_t outputs
   int32_t fused;
   const td_status status =
       td_comparison_nodes(inner, outputs, differ, nodes ? show_difference : NULL, rows, &found, &fused, err);
-  if (rows) cli_json_set(c->json, "nodes", rows);
+  if (rows) app_json_set(c->json, "nodes", rows);
   if (status == TD_OK) show_found(c, &found, fused != 0);
   if (status == TD_ANSWER_NO && differ)
-    cli_note("no intermediate result differs when kept; only the nodes producing the outputs do");
+    app_note("no intermediate result differs when kept; only the nodes producing the outputs do");
   return status == TD_ANSWER_NO ? TD_OK : status;
 }
 
@@ -143,7 +144,7 @@ static td_status hunt_nan(comparison *c, td_error *err) {
   }
   const bool found = at < t.count;
   const char *backend = way.backend ? way.backend : "native";
-  if (c->json) cli_json_set(c->json, "first_not_finite", found ? cli_json_text(t.names[at]) : json_null());
+  if (c->json) app_json_set(c->json, "first_not_finite", found ? app_json_text(t.names[at]) : json_null());
   else if (found) printf("%s is the first whose result holds NaN or an infinity, on %s\n", t.names[at], backend);
   else printf("every result of every node is finite\n");
   cli_trial_close(&t);
@@ -172,14 +173,14 @@ static td_status read_ways(comparison *c, td_error *err) {
 static void tell_difference(const comparison *c, bool others) {
   const char *backend = c->ways[1].backend, *before = c->ways[0].backend;
   if (others)
-    cli_note(
+    app_note(
         "%s and %s agree, and differ from the recorded outputs: these were made with other inputs, other weights or "
         "another model",
         backend, before);
   else if (cli_value(c->args, "expect"))
-    cli_note("%s and the recorded outputs differ; the nodes are those where it differs from %s", backend, before);
-  else if (c->ways[1].path) cli_note("the two models differ; `treadle compare` of each shows whether its kernels do");
-  else cli_note("%s and %s differ; `treadle bisect` finds the pass or kernel", before, backend);
+    app_note("%s and the recorded outputs differ; the nodes are those where it differs from %s", backend, before);
+  else if (c->ways[1].path) app_note("the two models differ; `treadle compare` of each shows whether its kernels do");
+  else app_note("%s and %s differ; `treadle bisect` finds the pass or kernel", before, backend);
 }
 
 /* The results of one run of each way, and what was recorded of another one. */
@@ -215,7 +216,7 @@ static td_status show_outputs(comparison *c, td_comparison *inner, const both *b
   int32_t differs = 0;
   const td_status status =
       td_comparison_outputs(inner, &b->have, &b->expect, recorded, show_difference, rows, &differs, err);
-  if (rows) cli_json_set(c->json, "outputs", rows);
+  if (rows) app_json_set(c->json, "outputs", rows);
   *differ = differs != 0;
   *others = recorded && *differ;
   if (status != TD_OK || !*others) return status;
@@ -230,7 +231,7 @@ static td_status compare_results(comparison *c, td_comparison *inner, both *b, b
   bool others;
   TRY(show_outputs(c, inner, b, differ, &others, err));
   if (!*differ && !two) TRY(cli_check_fault(c->args, b->got.model, b->got.session, err));
-  cli_note_nan(c->args, b->got.model, &c->feed, b->got.names, b->got.values, b->got.count);
+  app_note_nan(c->args->subject, b->got.model, &c->feed, b->got.names, b->got.values, b->got.count);
   cli_trial_close(&b->got);
   cli_trial_close(&b->expected);
   if (!two && ((*differ && !others) || cli_flag(c->args, "nodes")))
@@ -269,7 +270,7 @@ static void compare_isolated(void *user, void *result) {
   to->status = cli_flag(c->args, "check-nan") ? hunt_nan(c, &to->err) : compare_ways(c, &to->err);
   const bool answered = to->status == TD_OK || to->status == TD_ANSWER_NO;
   if (c->json && answered) {
-    const td_status printed = cli_print_json(c->json, &to->err);
+    const td_status printed = app_print_json(c->json, &to->err);
     if (printed != TD_OK) to->status = printed;
   } else json_decref(c->json);
 }
@@ -277,12 +278,12 @@ static void compare_isolated(void *user, void *result) {
 td_status cli_run_compare(cli_args *args, td_error *err) {
   comparison c = {.args = args};
   outcome got = {.err = {.offset = -1}};
-  cli_end end;
+  app_end end;
   int64_t limit = 0;
   TRY(read_ways(&c, err));
   TRY(cli_int(args, "time-limit", 1, 86400, &limit, err));
   args->subject = args->operands[0];
-  TRY(cli_run_isolated(compare_isolated, &c, &got, sizeof got, (unsigned)limit, &end, err));
+  TRY(app_run_isolated(compare_isolated, &c, &got, sizeof got, (unsigned)limit, &end, err));
   if (!end.done) {
     const char *what = end.late ? "did not end" : end.signal ? strsignal(end.signal) : "ended badly";
     if (got.where[0]) printf("%s: %s at %s\n", c.ways[1].backend, what, got.where);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "values.h"
+#include "cli.h"
 
 static const double least_errors = 3, least_share = 0.02, shortest_follows = 0.5;
 
@@ -145,20 +145,20 @@ static void print_text(const profile *a, const profile *b, const pairs *rows, ui
 
 static td_status print_json(const profile *a, const profile *b, const pairs *rows, uint32_t count, td_error *err) {
   json_t *root = json_object(), *list = json_array();
-  cli_json_set(root, "before_us", cli_json_real(run_us(a)));
-  cli_json_set(root, "after_us", cli_json_real(run_us(b)));
-  cli_json_set(root, "unchanged", json_integer(rows->count - count));
+  app_json_set(root, "before_us", app_json_real(run_us(a)));
+  app_json_set(root, "after_us", app_json_real(run_us(b)));
+  app_json_set(root, "unchanged", json_integer(rows->count - count));
   for (uint32_t i = 0; i < count; i++) {
     const pair *p = &rows->at[i];
     json_t *row = json_object();
-    cli_json_set(row, "name", cli_json_text(p->name));
-    cli_json_set(row, "kernel", cli_json_text(p->kernel));
-    cli_json_set(row, "before_us", p->a.there ? cli_json_real(p->a.us) : json_null());
-    cli_json_set(row, "after_us", p->b.there ? cli_json_real(p->b.us) : json_null());
-    cli_json_set(list, NULL, row);
+    app_json_set(row, "name", app_json_text(p->name));
+    app_json_set(row, "kernel", app_json_text(p->kernel));
+    app_json_set(row, "before_us", p->a.there ? app_json_real(p->a.us) : json_null());
+    app_json_set(row, "after_us", p->b.there ? app_json_real(p->b.us) : json_null());
+    app_json_set(list, NULL, row);
   }
-  cli_json_set(root, "changed", list);
-  return cli_print_json(root, err);
+  app_json_set(root, "changed", list);
+  return app_print_json(root, err);
 }
 
 static td_status compare(cli_args *args, profile *a, profile *b, td_error *err) {

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "values.h"
+#include "engine.h"
 
 enum { VARIANTS = 8 };
 
@@ -38,13 +38,13 @@ static td_status print_result(const cli_args *args, const char *path, const td_m
     return TD_OK;
   }
   json_t *root = json_object();
-  cli_json_set(root, "file", cli_json_text(path));
-  cli_json_set(root, "steps", json_integer(stats.steps));
-  cli_json_set(root, "variants", json_integer((json_int_t)count));
-  cli_json_set(root, "bytes", json_integer(bytes));
-  cli_json_set(root, "load_ms", cli_json_real(stats.load_ms));
-  cli_json_set(root, "compile_ms", cli_json_real(stats.compile_ms));
-  return cli_print_json(root, err);
+  app_json_set(root, "file", app_json_text(path));
+  app_json_set(root, "steps", json_integer(stats.steps));
+  app_json_set(root, "variants", json_integer((json_int_t)count));
+  app_json_set(root, "bytes", json_integer(bytes));
+  app_json_set(root, "load_ms", app_json_real(stats.load_ms));
+  app_json_set(root, "compile_ms", app_json_real(stats.compile_ms));
+  return app_print_json(root, err);
 }
 
 static td_status run_compile(cli_args *args, td_error *err) {

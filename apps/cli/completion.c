@@ -1,5 +1,6 @@
 /* completion.c -- a bash completion script made from the table of sub-commands. */
 #include "cli.h"
+#include "common/known.h"
 
 #include <string.h>
 
@@ -43,8 +44,8 @@ static void print_operand_case(const cli_command *command, FILE *to) {
 }
 
 td_status cli_print_completion(base_arena *arena, FILE *to, td_error *err) {
-  cli_name_vec passes = {0};
-  TRY(cli_known_names(arena, "passes", &passes, err));
+  app_name_vec passes = {0};
+  TRY(app_known_names(arena, "passes", &passes, err));
   fprintf(to,
           "# bash completion of treadle; made by `treadle help --bash-completion`\n_treadle() {\n"
           "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}\n"

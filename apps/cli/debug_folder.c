@@ -6,7 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "values.h"
+#include "common/kept.h"
+#include "options.h"
 
 /* A variant's files are in a folder of their own: "h=224,w=224/plan.txt". */
 static td_status append(void *user, const char *name, const char *bytes, size_t count) {
@@ -21,7 +22,7 @@ static td_status append(void *user, const char *name, const char *bytes, size_t 
   FILE *file = fopen(path, "ab");
   const bool done = file && fwrite(bytes, 1, count, file) == count;
   if ((file && fclose(file) != 0) || !done) {
-    cli_note("%s cannot be written: %s", path, strerror(errno));
+    app_note("%s cannot be written: %s", path, strerror(errno));
     return TD_NO_RESOURCE;
   }
   return TD_OK;
@@ -66,7 +67,7 @@ static td_status write_options(const cli_args *args, const char *folder, td_erro
 td_status cli_debug_folder(const cli_args *args, const char *folder, td_load_options *options, td_error *err) {
   char *made = base_arena_text(args->arena, folder);
   if (!made) return base_no_memory(err, "a path");
-  cli_make_folders(made);
+  app_make_folders(made);
   remove_old(folder, true);
   options->dump = append;
   options->dump_user = made;

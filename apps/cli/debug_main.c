@@ -14,7 +14,7 @@ int main(int count, char **words) {
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
       if (strcmp(words[at], commands[i].command->name) == 0)
         return cli_execute(commands[i].command, commands[i].run, count - at - 1, words + at + 1);
-  cli_note(
+  app_note(
       "treadle-debug has the commands check, compare, bisect, minify, replay and repro of `treadle`; see `treadle "
       "help`");
   return TD_BAD_ARGUMENT;

@@ -6,8 +6,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "measure.h"
-#include "threads.h"
+#include "common/kept.h"
+#include "common/measure.h"
+#include "common/threads.h"
+#include "open.h"
+#include "options.h"
 #include "sys/sys.h"
 
 enum { LIST_BYTES = 1 << 16, LEAST_ROUNDS = 4 };
@@ -17,13 +20,13 @@ static const double round_ms = 400;
 /* ---- the file ---- */
 
 /* What the choice depends on. */
-static td_status find_kept(const cli_args *args, const td_load_options *o, cli_kept *k, td_error *err) {
+static td_status find_kept(const cli_args *args, const td_load_options *o, app_kept *k, td_error *err) {
   const char *model = args->operands[0];
   uint64_t content = o->seed;
   sys_machine m;
   sys_mapping file;
   td_error none;
-  cli_threads threads;
+  app_threads threads;
   char threads_text[16];
   TRY(cli_threads_of(args, &threads, err));
   snprintf(threads_text, sizeof threads_text, "%u", threads.count);
@@ -48,7 +51,7 @@ static td_status find_kept(const cli_args *args, const td_load_options *o, cli_k
     const size_t used = strlen(k->key);
     snprintf(k->key + used, sizeof k->key - used, " %s", texts[i] ? texts[i] : "-");
   }
-  return cli_kept_place(k, "forms", "txt") ? TD_OK : cli_no_cache(err);
+  return app_kept_place(k, "forms", "txt") ? TD_OK : app_no_cache(err);
 }
 
 /* ---- measuring ---- */
@@ -71,14 +74,14 @@ static void close_form(form *f) {
 static td_status open_form(cli_args *args, const td_load_options *options, const char *alone, form *f, td_error *err) {
   td_load_options o = *options;
   td_model_stats stats = {.size = sizeof stats};
-  cli_feed feed;
+  app_feed feed;
   o.alone = alone;
   o.tiered = 0;
   *f = (form){.best_ms = INFINITY};
   TRY(td_model_load(args->operands[0], &o, &f->model, err));
   TRY(cli_open_session(args, f->model, &f->session, err));
   TRY(cli_feed_make(args, f->model, false, &feed, err));
-  TRY(cli_feed_bind(&feed, f->session, args->arena, err));
+  TRY(app_feed_bind(&feed, f->session, args->arena, err));
   TRY(td_session_run(f->session, err));
   TRY(td_model_get_stats(f->model, &stats, err));
   f->steps = stats.steps;
@@ -87,14 +90,14 @@ static td_status open_form(cli_args *args, const td_load_options *options, const
 
 /* In turns, so that a slow moment hits all. */
 static td_status race(form *forms, uint32_t count, td_error *err) {
-  const double start = cli_now_ms();
+  const double start = app_now_ms();
   for (uint32_t i = 0; i < count; i++) forms[i].best_ms = INFINITY;
-  for (uint32_t i = 0; i < LEAST_ROUNDS || cli_now_ms() - start < round_ms * count; i++)
+  for (uint32_t i = 0; i < LEAST_ROUNDS || app_now_ms() - start < round_ms * count; i++)
     for (uint32_t k = 0; k < count; k++) {
       if (!forms[k].session) continue;
-      const double before = cli_now_ms();
+      const double before = app_now_ms();
       TRY(td_session_run(forms[k].session, err));
-      forms[k].best_ms = fmin(forms[k].best_ms, cli_now_ms() - before);
+      forms[k].best_ms = fmin(forms[k].best_ms, app_now_ms() - before);
     }
   return TD_OK;
 }
@@ -237,10 +240,10 @@ static td_status choose(cli_args *args, const td_load_options *options, char *li
   for (uint32_t i = 0; i < count; i++)
     if (forms[i].best_ms < whole_gain * forms[FUSED].best_ms && forms[i].best_ms < forms[best].best_ms) best = i;
   if (status == TD_OK && best == FUSED)
-    cli_note("%s: loops stay fused: %.4g ms, %.4g ms as single operators", args->operands[0], forms[FUSED].best_ms,
+    app_note("%s: loops stay fused: %.4g ms, %.4g ms as single operators", args->operands[0], forms[FUSED].best_ms,
              forms[UNFUSED].best_ms);
   else if (status == TD_OK)
-    cli_note("%s: %s: %.4g ms instead of %.4g", args->operands[0], what[best], forms[best].best_ms,
+    app_note("%s: %s: %.4g ms instead of %.4g", args->operands[0], what[best], forms[best].best_ms,
              forms[FUSED].best_ms);
   if (best != MIXED) strcpy(list, whole[best]);
   for (uint32_t i = 0; i < FORMS; i++) close_form(&forms[i]);
@@ -248,16 +251,16 @@ static td_status choose(cli_args *args, const td_load_options *options, char *li
 }
 
 td_status cli_tune_forms(cli_args *args, td_load_options *options, td_error *err) {
-  cli_kept k;
+  app_kept k;
   char *list = base_arena_alloc(args->arena, LIST_BYTES);
   if (!list) return base_no_memory(err, "the forms of loops");
   if (options->isa && strchr(options->isa, ','))
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "--tune takes one instruction set at a time (--isa)");
   TRY(find_kept(args, options, &k, err));
-  if (!cli_kept_read(&k, list, LIST_BYTES)) {
+  if (!app_kept_read(&k, list, LIST_BYTES)) {
     list[0] = 0;
     TRY(choose(args, options, list, err));
-    TRY(cli_kept_write(&k, list, err));
+    TRY(app_kept_write(&k, list, err));
   }
   options->alone = list;
   return TD_OK;

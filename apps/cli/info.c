@@ -4,8 +4,8 @@
 #include <treadle/experimental.h>
 
 #include "machine.h"
-#include "measure.h"
-#include "values.h"
+#include "common/measure.h"
+#include "engine.h"
 
 /* The library's own list of what it knows, as JSON. */
 static td_status read_capabilities(base_arena *arena, json_t **root, td_error *err) {
@@ -25,7 +25,7 @@ static td_status values_json(const td_model *model, size_t count, describe_value
   for (size_t i = 0; i < count; i++) {
     td_value_info info = {.size = sizeof info};
     TRY(describe(model, i, &info, err));
-    cli_json_set(array, NULL, cli_info_json(&info));
+    app_json_set(array, NULL, app_info_json(&info));
   }
   return TD_OK;
 }
@@ -34,19 +34,19 @@ static td_status model_json(const td_model *model, const char *path, json_t *roo
   td_model_stats stats = {.size = sizeof stats};
   TRY(td_model_get_stats(model, &stats, err));
   json_t *object = json_object(), *inputs = json_array(), *outputs = json_array(), *states = json_array();
-  cli_json_set(root, "model", object);
-  cli_json_set(object, "path", cli_json_text(path));
-  cli_json_set(object, "inputs", inputs);
-  cli_json_set(object, "outputs", outputs);
-  cli_json_set(object, "states", states);
-  cli_json_set(object, "nodes", json_integer(stats.nodes));
-  cli_json_set(object, "steps", json_integer(stats.steps));
-  cli_json_set(object, "weights_bytes", json_integer((json_int_t)stats.weights_bytes));
-  cli_json_set(object, "variants", json_integer(stats.variants));
-  cli_json_set(object, "variant_bytes", json_integer((json_int_t)stats.variant_bytes));
-  cli_json_set(object, "memory_nodes", json_integer(stats.memory_nodes));
-  cli_json_set(object, "node_bytes", json_integer((json_int_t)stats.node_bytes));
-  cli_json_set(object, "gflop", stats.gflop > 0 ? cli_json_real(stats.gflop) : json_null());
+  app_json_set(root, "model", object);
+  app_json_set(object, "path", app_json_text(path));
+  app_json_set(object, "inputs", inputs);
+  app_json_set(object, "outputs", outputs);
+  app_json_set(object, "states", states);
+  app_json_set(object, "nodes", json_integer(stats.nodes));
+  app_json_set(object, "steps", json_integer(stats.steps));
+  app_json_set(object, "weights_bytes", json_integer((json_int_t)stats.weights_bytes));
+  app_json_set(object, "variants", json_integer(stats.variants));
+  app_json_set(object, "variant_bytes", json_integer((json_int_t)stats.variant_bytes));
+  app_json_set(object, "memory_nodes", json_integer(stats.memory_nodes));
+  app_json_set(object, "node_bytes", json_integer((json_int_t)stats.node_bytes));
+  app_json_set(object, "gflop", stats.gflop > 0 ? app_json_real(stats.gflop) : json_null());
   TRY(values_json(model, td_model_input_count(model), td_model_input, inputs, err));
   TRY(values_json(model, td_model_output_count(model), td_model_output, outputs, err));
   return values_json(model, td_model_state_count(model), td_model_state, states, err);
@@ -74,9 +74,9 @@ static td_status print_kernels(const json_t *names, td_error *err) {
   for (size_t i = 0; i < json_array_size(names); i++) {
     const char *name = json_string_value(json_array_get(names, i));
     if (!name) continue;
-    const size_t length = (size_t)(cli_isa_suffix(name) - name);
+    const size_t length = (size_t)(app_isa_suffix(name) - name);
     if (last_length == length && strncmp(name, last, length) == 0) continue;
-    cli_json_set(families, NULL, json_stringn(name, length));
+    app_json_set(families, NULL, json_stringn(name, length));
     last = name;
     last_length = length;
   }
@@ -92,7 +92,7 @@ static td_status print_values(const char *what, const td_model *model, size_t co
     td_value_info info = {.size = sizeof info};
     char text[512];
     TRY(describe(model, i, &info, err));
-    printf("  %-6s %s: %s\n", what, info.name, cli_info_text(&info, text, sizeof text));
+    printf("  %-6s %s: %s\n", what, info.name, app_info_text(&info, text, sizeof text));
   }
   return TD_OK;
 }
@@ -102,14 +102,14 @@ static td_status print_model(const td_model *model, const char *path, td_error *
   char weights[24], own[24], copies[24];
   TRY(td_model_get_stats(model, &stats, err));
   printf("%s: %u nodes, %u steps, weights %s", path, stats.nodes, stats.steps,
-         cli_bytes_text(weights, sizeof weights, stats.weights_bytes));
+         app_bytes_text(weights, sizeof weights, stats.weights_bytes));
   if (stats.gflop > 0) printf(", %.4g GFLOP", stats.gflop);
   if (stats.variants)
     printf(", %u variant%s with %s of their own", stats.variants, stats.variants == 1 ? "" : "s",
-           cli_bytes_text(own, sizeof own, stats.variant_bytes));
+           app_bytes_text(own, sizeof own, stats.variant_bytes));
   if (stats.memory_nodes)
     printf(", for %u memory node%s with %s more", stats.memory_nodes, stats.memory_nodes == 1 ? "" : "s",
-           cli_bytes_text(copies, sizeof copies, stats.node_bytes));
+           app_bytes_text(copies, sizeof copies, stats.node_bytes));
   printf("\n");
   TRY(print_values("input", model, td_model_input_count(model), td_model_input, err));
   TRY(print_values("output", model, td_model_output_count(model), td_model_output, err));
@@ -146,11 +146,11 @@ static td_status report(const cli_args *args, const td_model *model, json_t *roo
   if (cli_flag(args, "json")) {
     json_t *machine;
     const td_status status = cli_machine_json(args, &machine, err);
-    cli_json_set(root, "version", cli_json_text(td_version()));
-    cli_json_set(root, "machine", machine);
+    app_json_set(root, "version", app_json_text(td_version()));
+    app_json_set(root, "machine", machine);
     TRY(status);
     if (model) TRY(model_json(model, args->subject, root, err));
-    return cli_print_json(json_incref(root), err);
+    return app_print_json(json_incref(root), err);
   }
   return model ? print_model(model, args->subject, err) : print_lists(args, root, err);
 }

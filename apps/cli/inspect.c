@@ -2,11 +2,11 @@
 #include <string.h>
 
 #include "graph_file.h"
-#include "values.h"
+#include "engine.h"
 
 static void print_value(const char *what, const td_value_info *info) {
   char text[512];
-  printf("# %-7s %s: %s\n", what, info->name, cli_info_text(info, text, sizeof text));
+  printf("# %-7s %s: %s\n", what, info->name, app_info_text(info, text, sizeof text));
 }
 
 static td_status print_header(const td_model *model, const char *path, td_error *err) {
@@ -33,10 +33,10 @@ static td_status print_loops(const td_model *model, const char *stage, td_error 
   char *text;
   TRY(td_model_print(model, stage, "text", &text, err));
   json_t *root = json_object();
-  cli_json_set(root, "stage", cli_json_text(stage));
-  cli_json_set(root, "text", cli_json_text(text));
+  app_json_set(root, "stage", app_json_text(stage));
+  app_json_set(root, "text", app_json_text(text));
   td_text_free(model, text);
-  return cli_print_json(root, err);
+  return app_print_json(root, err);
 }
 
 static td_status print_stage(const cli_args *args, const td_model *model, td_error *err) {
@@ -69,11 +69,11 @@ static td_status write_text(void *user, const char *bytes, size_t count) {
 static td_status draw_plan(cli_args *args, const td_model *model, td_session **session, td_error *err) {
   const td_profile_options options = {.size = sizeof options, .records = 1};
   const td_profile_view view = {.size = sizeof view, .form = "html"};
-  cli_feed feed;
+  app_feed feed;
   td_profile *profile;
   TRY(cli_feed_make(args, model, false, &feed, err));
   TRY(cli_open_session(args, model, session, err));
-  TRY(cli_feed_bind(&feed, *session, args->arena, err));
+  TRY(app_feed_bind(&feed, *session, args->arena, err));
   TRY(td_session_run(*session, err));
   TRY(td_profile_new(*session, &options, &profile, err));
   const td_status status = td_profile_write(profile, &view, write_text, stdout, err);

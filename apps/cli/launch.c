@@ -16,7 +16,7 @@ td_status cli_become(const char *program, char **words) {
     execv(path, words);
   }
   execvp(program, words);
-  cli_note("%s cannot be run: %s; it is installed with treadle, beside it", program, strerror(errno));
+  app_note("%s cannot be run: %s; it is installed with treadle, beside it", program, strerror(errno));
   return TD_NO_RESOURCE;
 }
 

@@ -5,16 +5,17 @@
 #include <string.h>
 
 #include "bench.h"
+#include "common/measure.h"
 
 static const char saves_arithmetic[] = "td::winograd_conv";
 enum { LEAST_RUNS = 3 }; /* where there is a time to fill at all */
 
 static td_status record_runs(td_session *session, td_profile *profile, double min_ms, td_error *err) {
-  const double start = cli_now_ms();
+  const double start = app_now_ms();
   uint32_t runs = 0;
   TRY(td_profile_clear(profile, err));
   do TRY(td_session_run(session, err));
-  while (min_ms > 0 && (++runs < LEAST_RUNS || cli_now_ms() - start < min_ms));
+  while (min_ms > 0 && (++runs < LEAST_RUNS || app_now_ms() - start < min_ms));
   return TD_OK;
 }
 
@@ -54,9 +55,9 @@ static td_status read_layers(const td_session *session, const td_profile *profil
 td_status cli_time_layers(td_session *session, const td_model *model, const td_limits *limits, double min_ms,
                           base_arena *arena, cli_layers *layers, td_error *err) {
   const td_profile_options options = {.size = sizeof options, .records = 1};
-  cli_figures figures = {0};
+  app_figures figures = {0};
   td_profile *profile;
-  TRY(cli_read_figures(model, session, &figures, err));
+  TRY(app_read_figures(model, session, &figures, err));
   const uint32_t steps = figures.model.steps;
   const double footprint = (double)figures.model.weights_bytes + (double)figures.session.arena_bytes;
   *layers = (cli_layers){.layers = base_new(arena, cli_layer, (size_t)steps + 1)};
@@ -92,8 +93,8 @@ static const char *name_of(const td_step *s) { return strncmp(s->name, "node ", 
 void cli_layers_print(const cli_layers *p) {
   uint32_t count;
   const cli_layer **layers = sorted(p, &count);
-  printf("%s%10s %6s %8s %8s %7s  %-32s %s%s\n", cli_colour_code(stdout, CLI_BOLD), "us", "share", "GFLOP/s", "GB/s",
-         "limit", "kernel", "layer", cli_colour_code(stdout, CLI_PLAIN));
+  printf("%s%10s %6s %8s %8s %7s  %-32s %s%s\n", app_colour_code(stdout, APP_BOLD), "us", "share", "GFLOP/s", "GB/s",
+         "limit", "kernel", "layer", app_colour_code(stdout, APP_PLAIN));
   for (uint32_t i = 0; layers && i < count; i++) {
     const cli_layer *l = layers[i];
     const double ms = l->ms > 0 ? l->ms : 1e-6; /* a clock that did not move */
@@ -112,17 +113,17 @@ json_t *cli_layers_json(const cli_layers *p) {
   for (uint32_t i = 0; layers && i < count; i++) {
     const cli_layer *l = layers[i];
     json_t *row = json_object();
-    cli_json_set(row, "name", cli_json_text(name_of(&l->step)));
-    cli_json_set(row, "op", cli_json_text(l->step.op));
-    cli_json_set(row, "kernel", cli_json_text(l->step.kernel));
-    cli_json_set(row, "calls", json_integer(l->calls));
-    cli_json_set(row, "us", cli_json_real(1e3 * l->ms));
-    cli_json_set(row, "share", cli_json_real(l->ms / p->ms));
-    cli_json_set(row, "flop", cli_json_real(l->step.flops * l->calls));
-    cli_json_set(row, "bytes", cli_json_real(bytes_of(&l->step) * l->calls));
-    cli_json_set(row, "limit_us", cli_json_real(1e3 * l->limit_ms));
-    cli_json_set(row, "percent_of_limit", cli_json_real(l->ms > 0 ? 100 * l->limit_ms / l->ms : 0));
-    cli_json_set(rows, NULL, row);
+    app_json_set(row, "name", app_json_text(name_of(&l->step)));
+    app_json_set(row, "op", app_json_text(l->step.op));
+    app_json_set(row, "kernel", app_json_text(l->step.kernel));
+    app_json_set(row, "calls", json_integer(l->calls));
+    app_json_set(row, "us", app_json_real(1e3 * l->ms));
+    app_json_set(row, "share", app_json_real(l->ms / p->ms));
+    app_json_set(row, "flop", app_json_real(l->step.flops * l->calls));
+    app_json_set(row, "bytes", app_json_real(bytes_of(&l->step) * l->calls));
+    app_json_set(row, "limit_us", app_json_real(1e3 * l->limit_ms));
+    app_json_set(row, "percent_of_limit", app_json_real(l->ms > 0 ? 100 * l->limit_ms / l->ms : 0));
+    app_json_set(rows, NULL, row);
   }
   free(layers);
   return rows;

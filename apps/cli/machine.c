@@ -4,15 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "measure.h"
+#include "common/measure.h"
+#include "open.h"
 #include "sys/sys.h"
 #include "sys/topology.h"
-#include "threads.h"
+#include "common/threads.h"
 
 typedef struct facts {
   sys_machine machine;
   sys_topology topology;
-  cli_threads asked;
+  app_threads asked;
   char large_pages[16]; /* "always", "madvise", "never"; "" when unknown */
   const char *preloaded;
 } facts;
@@ -110,10 +111,10 @@ td_status cli_machine_print(const cli_args *args, td_error *err) {
   TRY(read_facts(args, &f, err));
   const sys_machine *m = &f.machine;
   const sys_topology *t = &f.topology;
-  printf("machine: %s, %s\n", m->cpu_name[0] ? m->cpu_name : "unknown CPU", cli_isa_name(m->isa));
-  printf("  caches: L1d %s, L2 %s, L3 %s; memory %s\n", cli_bytes_text(l1d, sizeof l1d, m->l1d_bytes),
-         cli_bytes_text(l2, sizeof l2, m->l2_bytes), cli_bytes_text(l3, sizeof l3, m->l3_bytes),
-         cli_bytes_text(memory, sizeof memory, m->memory_bytes));
+  printf("machine: %s, %s\n", m->cpu_name[0] ? m->cpu_name : "unknown CPU", app_isa_name(m->isa));
+  printf("  caches: L1d %s, L2 %s, L3 %s; memory %s\n", app_bytes_text(l1d, sizeof l1d, m->l1d_bytes),
+         app_bytes_text(l2, sizeof l2, m->l2_bytes), app_bytes_text(l3, sizeof l3, m->l3_bytes),
+         app_bytes_text(memory, sizeof memory, m->memory_bytes));
   print_threads(&f);
   printf("cores: %u, CPUs: %u, packages: %u, NUMA nodes: %u\n", t->cores, t->count, t->packages, t->nodes);
   print_picture(t);
@@ -129,7 +130,7 @@ static json_t *topology_json(const sys_topology *t) {
   json_t *cpus = json_array();
   for (uint32_t i = 0; i < t->count; i++) {
     const sys_cpu *c = &t->cpus[i];
-    cli_json_set(cpus, NULL,
+    app_json_set(cpus, NULL,
                  json_pack("{s:i,s:i,s:i,s:i,s:i,s:i,s:b,s:b}", "cpu", c->number, "core", c->core, "thread", c->thread,
                            "package", c->package, "node", c->node, "l3", c->l3, "efficient", c->efficient, "allowed",
                            c->allowed));
@@ -143,21 +144,21 @@ td_status cli_machine_json(const cli_args *args, json_t **machine, td_error *err
   TRY(read_facts(args, &f, err));
   const sys_machine *m = &f.machine;
   json_t *object = *machine, *environment = json_object();
-  cli_json_set(object, "cpu", cli_json_text(m->cpu_name));
-  cli_json_set(object, "isa", cli_json_text(cli_isa_name(m->isa)));
-  cli_json_set(object, "threads", json_integer(threads_of(&f)));
-  cli_json_set(object, "interop_threads", json_integer(threads_of(&f)));
-  cli_json_set(object, "threads_by", cli_json_text(reason(&f)));
-  cli_json_set(object, "allowed_cpus", json_integer(m->allowed_cpus));
-  cli_json_set(object, "quota_cpus", m->quota_cpus > 0 ? cli_json_real(m->quota_cpus) : json_null());
-  cli_json_set(object, "l1d_bytes", json_integer((json_int_t)m->l1d_bytes));
-  cli_json_set(object, "l2_bytes", json_integer((json_int_t)m->l2_bytes));
-  cli_json_set(object, "l3_bytes", json_integer((json_int_t)m->l3_bytes));
-  cli_json_set(object, "memory_bytes", json_integer((json_int_t)m->memory_bytes));
-  cli_json_set(object, "large_pages", f.large_pages[0] ? cli_json_text(f.large_pages) : json_null());
-  cli_json_set(object, "cpus", topology_json(&f.topology));
+  app_json_set(object, "cpu", app_json_text(m->cpu_name));
+  app_json_set(object, "isa", app_json_text(app_isa_name(m->isa)));
+  app_json_set(object, "threads", json_integer(threads_of(&f)));
+  app_json_set(object, "interop_threads", json_integer(threads_of(&f)));
+  app_json_set(object, "threads_by", app_json_text(reason(&f)));
+  app_json_set(object, "allowed_cpus", json_integer(m->allowed_cpus));
+  app_json_set(object, "quota_cpus", m->quota_cpus > 0 ? app_json_real(m->quota_cpus) : json_null());
+  app_json_set(object, "l1d_bytes", json_integer((json_int_t)m->l1d_bytes));
+  app_json_set(object, "l2_bytes", json_integer((json_int_t)m->l2_bytes));
+  app_json_set(object, "l3_bytes", json_integer((json_int_t)m->l3_bytes));
+  app_json_set(object, "memory_bytes", json_integer((json_int_t)m->memory_bytes));
+  app_json_set(object, "large_pages", f.large_pages[0] ? app_json_text(f.large_pages) : json_null());
+  app_json_set(object, "cpus", topology_json(&f.topology));
   for (size_t i = 0; i < VARIABLES; i++)
-    if (getenv(variables[i])) cli_json_set(environment, variables[i], cli_json_text(getenv(variables[i])));
-  cli_json_set(object, "environment", environment);
+    if (getenv(variables[i])) app_json_set(environment, variables[i], app_json_text(getenv(variables[i])));
+  app_json_set(object, "environment", environment);
   return TD_OK;
 }

@@ -15,8 +15,8 @@ int main(int count, char **words) {
   if (!command) {
     const char *nearest = NULL;
     for (const cli_command *const *c = cli_commands; *c; c++) cli_nearer(base_str_of(name), (*c)->name, &nearest);
-    if (nearest) cli_note("there is no command '%s'; is '%s' meant? See `treadle help`", name, nearest);
-    else cli_note("there is no command '%s'; see `treadle help`", name);
+    if (nearest) app_note("there is no command '%s'; is '%s' meant? See `treadle help`", name, nearest);
+    else app_note("there is no command '%s'; see `treadle help`", name);
     return TD_BAD_ARGUMENT;
   }
   if (command->program) return (int)cli_become(command->program, words + 1);

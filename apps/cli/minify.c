@@ -6,15 +6,17 @@
 #include <unistd.h>
 
 #include "bundle.h"
+#include "common/kept.h"
+#include "engine.h"
 #include "faults.h"
 #include "graph_file.h"
-#include "measure.h"
+#include "common/measure.h"
 #include "minify.h"
 
 static td_status add_value(minify *m, minify_model *model, const char *name, const base_value *value, td_error *err) {
   base_arena *arena = m->args->arena;
-  cli_named *to = base_vec_push(arena, &model->values);
-  if (to) *to = (cli_named){.name = base_arena_text(arena, name), .value = *value};
+  app_named *to = base_vec_push(arena, &model->values);
+  if (to) *to = (app_named){.name = base_arena_text(arena, name), .value = *value};
   if (!to || !to->name) return base_no_memory(err, "a value");
   if (value->kind != BASE_TENSOR) return TD_OK;
   const base_tensor *t = &value->tensor;
@@ -28,17 +30,17 @@ static td_status add_value(minify *m, minify_model *model, const char *name, con
 /* Inputs, and results of all nodes, as eager has them. */
 static td_status record(minify *m, minify_model *model, td_error *err) {
   const cli_way way = {.backend = "eager", .taps = "*"};
-  cli_feed feed = {0};
+  app_feed feed = {0};
   cli_trial t;
   cli_args args = *m->args;
-  const double start = cli_now_ms();
+  const double start = app_now_ms();
   TRY(cli_trial_run(&args, &way, &feed, &t, err));
   td_status status = TD_OK;
   for (size_t i = 0; status == TD_OK && i < feed.count; i++)
     if (feed.given[i]) status = add_value(m, model, feed.infos[i].name, &feed.values[i], err);
   for (size_t i = 0; status == TD_OK && i < t.count; i++) status = add_value(m, model, t.names[i], &t.values[i], err);
   cli_trial_close(&t);
-  const int64_t seconds = (int64_t)((cli_now_ms() - start) / 100) + 3; /* ten times as long, and some more */
+  const int64_t seconds = (int64_t)((app_now_ms() - start) / 100) + 3; /* ten times as long, and some more */
   int64_t limit = seconds;
   TRY(cli_int(m->args, "time-limit", 1, 86400, &limit, err));
   m->limit_s = (unsigned)limit;
@@ -53,7 +55,7 @@ static td_status make_folder(minify *m, td_error *err) {
   char *work = base_arena_format(arena, "%s/work/", m->folder);
   m->candidate = base_arena_format(arena, "%s/work/candidate.tdir", m->folder);
   if (!work || !m->candidate) return base_no_memory(err, "a path");
-  cli_make_folders(work);
+  app_make_folders(work);
   return TD_OK;
 }
 
@@ -131,7 +133,7 @@ static void remove_work(const minify *m) {
   for (uint32_t i = 0; i <= m->step; i++)
     remove_graph(m, base_arena_format(arena, "%s/work/base%u.tdir", m->folder, i));
   remove_graph(m, m->candidate);
-  if (work && rmdir(work) != 0) cli_note("%s is left", work);
+  if (work && rmdir(work) != 0) app_note("%s is left", work);
 }
 
 static td_status report(const minify *m, size_t nodes, double seconds, td_error *err) {
@@ -142,14 +144,14 @@ static td_status report(const minify *m, size_t nodes, double seconds, td_error 
   }
   char text[1024];
   json_t *root = json_object();
-  cli_json_set(root, "failure", cli_json_text(minify_describe(&m->wanted, text, sizeof text)));
-  cli_json_set(root, "folder", cli_json_text(m->folder));
-  cli_json_set(root, "nodes", json_integer((json_int_t)nodes));
-  cli_json_set(root, "run", json_integer(m->judged));
-  cli_json_set(root, "seen_before", json_integer(m->known));
-  cli_json_set(root, "failed_otherwise", json_integer(m->otherwise));
-  cli_json_set(root, "seconds", cli_json_real(seconds));
-  return cli_print_json(root, err);
+  app_json_set(root, "failure", app_json_text(minify_describe(&m->wanted, text, sizeof text)));
+  app_json_set(root, "folder", app_json_text(m->folder));
+  app_json_set(root, "nodes", json_integer((json_int_t)nodes));
+  app_json_set(root, "run", json_integer(m->judged));
+  app_json_set(root, "seen_before", json_integer(m->known));
+  app_json_set(root, "failed_otherwise", json_integer(m->otherwise));
+  app_json_set(root, "seconds", app_json_real(seconds));
+  return app_print_json(root, err);
 }
 
 td_status cli_run_minify(cli_args *args, td_error *err) {
@@ -162,7 +164,7 @@ td_status cli_run_minify(cli_args *args, td_error *err) {
                 .tell = cli_flag(args, "json") ? stderr : stdout,
                 .crash = cli_flag(args, "crash"),
                 .accuracy = cli_flag(args, "accuracy")};
-  const double start = cli_now_ms();
+  const double start = app_now_ms();
   TRY(cli_bundle_args(args, &m->quiet, err));
   TRY(cli_tolerance_asked(args, &m->tolerance, err));
   TRY(make_folder(m, err));
@@ -172,5 +174,5 @@ td_status cli_run_minify(cli_args *args, td_error *err) {
   TRY(find_smallest(m, &model, &nodes, err));
   TRY(minify_write_result(m, &model, nodes, err));
   remove_work(m);
-  return report(m, nodes, (cli_now_ms() - start) * 1e-3, err);
+  return report(m, nodes, (app_now_ms() - start) * 1e-3, err);
 }

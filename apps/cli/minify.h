@@ -26,7 +26,7 @@ typedef struct minify_verdict {
 /* A file of a graph, and the values its inputs have. */
 typedef struct minify_model {
   const char *path;
-  cli_named_vec values; /* by name; more than the inputs */
+  app_named_vec values; /* by name; more than the inputs */
 } minify_model;
 
 typedef struct minify {
@@ -55,7 +55,7 @@ bool minify_same_way(const minify_verdict *a, const minify_verdict *b);
 /* "crashes (Segmentation fault)" into `text`; returns it. */
 const char *minify_describe(const minify_verdict *v, char *text, size_t size);
 /* Values for the inputs of `model`, loaded from its path. */
-td_status minify_feed(minify *m, const minify_model *model, cli_feed *feed, td_error *err);
+td_status minify_feed(minify *m, const minify_model *model, app_feed *feed, td_error *err);
 /* ---- searching (minify_search.c) ---- */
 
 /* Makes `model` smaller as long as it fails the same way. *nodes: how many are left. */

@@ -4,23 +4,24 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "isolate.h"
+#include "engine.h"
+#include "common/isolate.h"
 #include "bundle.h"
 #include "minify.h"
 #include "runner.h"
 
 /* ---- inputs ---- */
 
-static const cli_named *find_value(const minify_model *model, const char *name) {
+static const app_named *find_value(const minify_model *model, const char *name) {
   for (uint32_t i = 0; i < model->values.count; i++)
     if (strcmp(model->values.at[i].name, name) == 0) return &model->values.at[i];
   return NULL;
 }
 
-static td_status feed_of(minify *m, const td_model *loaded, const minify_model *model, cli_feed *feed, td_error *err) {
+static td_status feed_of(minify *m, const td_model *loaded, const minify_model *model, app_feed *feed, td_error *err) {
   base_arena *arena = m->args->arena;
   const size_t count = td_model_input_count(loaded);
-  *feed = (cli_feed){.count = count,
+  *feed = (app_feed){.count = count,
                      .infos = base_new(arena, td_value_info, count + 1),
                      .values = base_new(arena, base_value, count + 1),
                      .given = base_new(arena, bool, count + 1)};
@@ -31,7 +32,7 @@ static td_status feed_of(minify *m, const td_model *loaded, const minify_model *
     TRY(td_model_input(loaded, i, info, err));
     info->name = base_arena_text(arena, info->name);
     if (!info->name) return base_no_memory(err, "inputs");
-    const cli_named *found = find_value(model, info->name);
+    const app_named *found = find_value(model, info->name);
     feed->given[i] = found && !info->has_default;
     if (feed->given[i]) feed->values[i] = found->value;
     else if (!info->has_default)
@@ -55,7 +56,7 @@ static cli_args args_for(minify *m, const minify_model *model) {
   return args;
 }
 
-td_status minify_feed(minify *m, const minify_model *model, cli_feed *feed, td_error *err) {
+td_status minify_feed(minify *m, const minify_model *model, app_feed *feed, td_error *err) {
   cli_args args = args_for(m, model);
   td_load_options options;
   td_model *loaded = NULL;
@@ -103,7 +104,7 @@ static void judge_child(void *user, void *result) {
   minify *m = j->m;
   minify_verdict *to = result;
   cli_args args = args_for(m, j->model);
-  cli_feed feed;
+  app_feed feed;
   cli_trial expected, got = {0};
   td_error err = {.offset = -1};
   *to = (minify_verdict){.kind = MINIFY_INVALID};
@@ -140,7 +141,7 @@ static void script_child(void *user, void *result) {
   minify_verdict *to = result;
   base_arena *arena = j->m->args->arena;
   const char *inputs = base_arena_format(arena, "%s/inputs", j->m->folder);
-  cli_feed feed;
+  app_feed feed;
   *to = (minify_verdict){.kind = MINIFY_INVALID};
   if (!inputs || minify_feed(j->m, j->model, &feed, &to->err) != TD_OK) return;
   if (cli_bundle_inputs(arena, j->m->folder, &feed, &to->err) != TD_OK) return;
@@ -157,11 +158,11 @@ static void script_child(void *user, void *result) {
 
 td_status minify_judge(minify *m, const minify_model *model, minify_verdict *verdict, td_error *err) {
   judging j = {m, model};
-  cli_end end;
+  app_end end;
   *verdict = (minify_verdict){.kind = MINIFY_INVALID};
   m->judged++;
   const unsigned limit = m->limit_s + (m->per_s ? (unsigned)(m->nodes / m->per_s) : 0);
-  TRY(cli_run_isolated(m->script ? script_child : judge_child, &j, verdict, sizeof *verdict,
+  TRY(app_run_isolated(m->script ? script_child : judge_child, &j, verdict, sizeof *verdict,
                        limit + (m->script ? 5 : 0), &end, err));
   if (end.done || verdict->kind == MINIFY_INVALID) return TD_OK; /* the reference ended, or did not */
   verdict->kind = end.late ? MINIFY_LATE : MINIFY_SIGNAL;

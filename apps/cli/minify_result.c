@@ -1,9 +1,10 @@
 /* minify_result.c -- a folder that shows the failure wherever there is a treadle. */
 #include "bundle.h"
+#include "engine.h"
 #include "graph_file.h"
 #include "minify.h"
 
-static void put_command(const minify *m, const cli_feed *feed, FILE *file) {
+static void put_command(const minify *m, const app_feed *feed, FILE *file) {
   static const char *const of_run[] = {"accuracy", "crash", "cmd",  "output", "time-limit",
                                        "rtol",     "atol",  "json", NULL};
   static const char *const of_compare[] = {"accuracy", "crash", "cmd", "output", "time-limit", "backend", "json", NULL};
@@ -11,7 +12,7 @@ static void put_command(const minify *m, const cli_feed *feed, FILE *file) {
   const bool wrong = m->wanted.output[0] || m->wanted.kind == MINIFY_TYPE;
   if (m->script) {
     fprintf(file, "sh -c");
-    cli_print_word(m->script, file);
+    app_print_word(m->script, file);
     fprintf(file, " minify graph.tdir inputs\n");
     return;
   }
@@ -21,7 +22,7 @@ static void put_command(const minify *m, const cli_feed *feed, FILE *file) {
   cli_bundle_command(&m->quiet, what ? what : "compare", wrong ? of_compare : of_run, feed, file);
 }
 
-static td_status write_script(minify *m, const cli_feed *feed, td_error *err) {
+static td_status write_script(minify *m, const app_feed *feed, td_error *err) {
   FILE *file = cli_bundle_open(m->args->arena, m->folder, "run.sh", err);
   if (!file) return TD_NO_RESOURCE;
   cli_bundle_script(file);
@@ -29,7 +30,7 @@ static td_status write_script(minify *m, const cli_feed *feed, td_error *err) {
   return cli_bundle_close(file, m->folder, "run.sh", err);
 }
 
-static td_status write_readme(const minify *m, const cli_feed *feed, size_t nodes, td_error *err) {
+static td_status write_readme(const minify *m, const app_feed *feed, size_t nodes, td_error *err) {
   FILE *file = cli_bundle_open(m->args->arena, m->folder, "README.md", err);
   char text[1024];
   if (!file) return TD_NO_RESOURCE;
@@ -75,7 +76,7 @@ static td_status save_final(minify *m, const minify_model *model, minify_model *
 td_status minify_write_result(minify *m, const minify_model *model, size_t nodes, td_error *err) {
   minify_model final;
   minify_verdict verdict;
-  cli_feed feed;
+  app_feed feed;
   char text[1024];
   TRY(save_final(m, model, &final, err));
   TRY(minify_feed(m, &final, &feed, err));

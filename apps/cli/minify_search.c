@@ -4,6 +4,7 @@
 #include <treadle/debug.h>
 
 #include "base/digest.h"
+#include "engine.h"
 #include "graph_file.h"
 #include "minify.h"
 #include "sys/sys.h"
@@ -45,15 +46,15 @@ static bool *known_answer(candidates *s, const char *path, bool *fresh) {
 static td_status cut_values(const minify *m, const td_cut *cut, minify_model *to, td_error *err) {
   base_arena *arena = m->args->arena;
   if (!cut->size_from && !cut->dtype_from) return TD_OK;
-  cli_named_vec from = to->values;
-  to->values = (cli_named_vec){0};
+  app_named_vec from = to->values;
+  to->values = (app_named_vec){0};
   for (uint32_t i = 0; i < from.count; i++) {
-    cli_named *made = base_vec_push(arena, &to->values);
+    app_named *made = base_vec_push(arena, &to->values);
     if (!made) return base_no_memory(err, "inputs");
     *made = from.at[i];
     if (made->value.kind != BASE_TENSOR) continue;
     td_tensor dense, smaller;
-    TRY(cli_dense_tensor(&from.at[i].value.tensor, arena, &dense, err));
+    TRY(app_dense_tensor(&from.at[i].value.tensor, arena, &dense, err));
     TRY(td_cut_value(cut, &dense, NULL, &smaller, err));
     base_tensor *t = &made->value.tensor;
     *t = base_tensor_of(NULL, smaller.dtype, smaller.rank, smaller.dims);
@@ -106,7 +107,7 @@ static void tell(void *user, const char *strategy, size_t granularity, size_t be
 /* What the search has to know of the graph that has been loaded. */
 static td_status describe(candidates *s, td_minify_graph *graph, td_error *err) {
   base_arena *arena = s->m->args->arena;
-  const cli_named_vec *values = &s->base.values;
+  const app_named_vec *values = &s->base.values;
   const size_t inputs = td_model_input_count(s->loaded);
   td_value_info *of_inputs = base_new(arena, td_value_info, inputs + 1);
   td_value_info *of_values = base_new(arena, td_value_info, (size_t)values->count + 1);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "bench.h"
+#include "common/measure.h"
 
 enum { LEAST_TURNS = 5 };
 static const double turn_ms = 20;
@@ -12,12 +13,12 @@ typedef struct runs {
 } runs;
 
 static td_status take_turn(td_session *session, base_arena *arena, runs *to, td_error *err) {
-  const double start = cli_now_ms();
+  const double start = app_now_ms();
   do {
     double *ms = base_vec_push(arena, &to->ms);
     if (!ms) return base_no_memory(err, "times");
-    TRY(cli_time_run(session, ms, err));
-  } while (cli_now_ms() - start < turn_ms);
+    TRY(app_time_run(session, ms, err));
+  } while (app_now_ms() - start < turn_ms);
   return TD_OK;
 }
 
@@ -26,7 +27,7 @@ static td_status take_recorded_turn(td_session *session, base_arena *arena, runs
   td_profile *profile;
   double first;
   TRY(td_profile_new(session, &options, &profile, err));
-  td_status status = cli_time_run(session, &first, err); /* touches what it writes to */
+  td_status status = app_time_run(session, &first, err); /* touches what it writes to */
   if (status == TD_OK) status = take_turn(session, arena, to, err);
   td_profile_free(profile);
   return status;
@@ -44,10 +45,10 @@ static double median(runs *r) {
 
 td_status cli_time_recording(td_session *session, double min_ms, base_arena *arena, cli_recording *r, td_error *err) {
   runs plain = {0}, recorded = {0};
-  const double start = cli_now_ms();
-  for (int i = 0; i < LEAST_TURNS || cli_now_ms() - start < min_ms; i++) {
+  const double start = app_now_ms();
+  for (int i = 0; i < LEAST_TURNS || app_now_ms() - start < min_ms; i++) {
     double unused;
-    TRY(cli_time_run(session, &unused, err));
+    TRY(app_time_run(session, &unused, err));
     TRY(take_turn(session, arena, &plain, err));
     TRY(take_recorded_turn(session, arena, &recorded, err));
   }

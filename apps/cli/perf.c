@@ -41,7 +41,7 @@ static td_status tell(const td_model *model, const char *form, td_error *err) {
   td_status status = td_model_tell_perf(model, form, put, &file, err);
   if (status == TD_OK && !map && !show_page(file)) status = failed(path, err);
   close(file);
-  if (status == TD_OK) cli_note("%s: names of generated code", path);
+  if (status == TD_OK) app_note("%s: names of generated code", path);
   return status;
 }
 

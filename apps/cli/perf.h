@@ -1,7 +1,7 @@
 /* perf.h -- generated code by name for Linux's perf, by the option --perf. */
 #ifndef CLI_PERF_H
 #define CLI_PERF_H
-#include "values.h"
+#include "cli.h"
 
 #define CLI_OPTION_PERF                                                                                             \
   {                                                                                                                 \

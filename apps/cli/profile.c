@@ -3,17 +3,18 @@
 #include <string.h>
 
 #include "collector.h"
+#include "engine.h"
 #include "footprint.h"
-#include "measure.h"
+#include "common/measure.h"
 #include "perf.h"
-#include "roofline.h"
+#include "common/roofline.h"
 #include "sides.h"
 
 typedef struct profile_state {
   cli_args *args;
   td_model *model;
   td_session *session;
-  cli_feed feed;
+  app_feed feed;
   td_profile *profile;
   td_collector *collector;
   cli_footprint footprint;
@@ -56,8 +57,8 @@ static td_status record_runs(profile_state *s, td_error *err) {
   for (int i = 0; i < WARM_RUNS; i++) TRY(td_session_run(s->session, err));
   TRY(td_profile_clear(s->profile, err));
   cli_footprint_begin(&s->footprint);
-  const double start = cli_now_ms();
-  for (int64_t i = 0; runs ? i < runs : i < LEAST_RUNS || cli_now_ms() - start < 1e3 * min_s; i++)
+  const double start = app_now_ms();
+  for (int64_t i = 0; runs ? i < runs : i < LEAST_RUNS || app_now_ms() - start < 1e3 * min_s; i++)
     TRY(td_session_run(s->session, err));
   cli_footprint_end(&s->footprint);
   return TD_OK;
@@ -72,7 +73,7 @@ static td_status start_profile(profile_state *s, td_error *err) {
   s->runs = scheduled_runs(&options);
   options.records = (uint32_t)records;
   if (!cli_flag(s->args, "no-limits")) {
-    TRY(cli_roofline_read(0, false, &roofline, err));
+    TRY(app_roofline_read(0, false, &roofline, err));
     options.roofline = &roofline;
   }
   return td_profile_new(s->session, &options, &s->profile, err);
@@ -100,7 +101,7 @@ static td_status write_form(const profile_state *s, const char *form, const char
   td_status status = td_profile_write(s->profile, &view, write_file, file, err);
   if (path && fclose(file) != 0 && status == TD_OK)
     status = base_fail(err, TD_NO_RESOURCE, path, -1, "could not be written whole: %s", strerror(errno));
-  if (path && status == TD_OK) cli_note("%s: %s written", path, form);
+  if (path && status == TD_OK) app_note("%s: %s written", path, form);
   return status;
 }
 
@@ -146,7 +147,7 @@ static td_status profile_model(profile_state *s, td_error *err) {
   TRY(cli_tell_perf(s->args, s->model, err));
   TRY(cli_feed_make(s->args, s->model, false, &s->feed, err));
   TRY(cli_open_session(s->args, s->model, &s->session, err));
-  TRY(cli_feed_bind(&s->feed, s->session, s->args->arena, err));
+  TRY(app_feed_bind(&s->feed, s->session, s->args->arena, err));
   TRY(td_session_run(s->session, err));
   TRY(start_profile(s, err));
   TRY(cli_collect(s->args, s->session, s->collector, err));

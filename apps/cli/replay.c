@@ -3,7 +3,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "isolate.h"
+#include "common/kept.h"
+#include "engine.h"
+#include "common/isolate.h"
 #include "faults.h"
 #include "trial.h"
 
@@ -24,24 +26,24 @@ static const char *read_option(base_arena *arena, const char *folder, const char
 
 static td_status run_loaded(cli_args *args, td_model *model, char *where, td_error *err) {
   td_session *session = NULL;
-  cli_feed feed = {0};
+  app_feed feed = {0};
   char text[256];
   TRY(cli_feed_make(args, model, false, &feed, err));
   td_status status = cli_open_session(args, model, &session, err);
-  if (status == TD_OK) status = cli_feed_bind(&feed, session, args->arena, err);
+  if (status == TD_OK) status = app_feed_bind(&feed, session, args->arena, err);
   if (status == TD_OK) status = cli_watch_steps(args, model, session, where, err);
   if (status == TD_OK) status = td_session_run(session, err);
   for (size_t i = 0; status == TD_OK && i < td_model_output_count(model); i++) {
     td_value_info info = {.size = sizeof info};
     base_value value;
     status = td_model_output(model, i, &info, err);
-    if (status == TD_OK) status = cli_fetch(model, session, i, args->arena, &value, err);
+    if (status == TD_OK) status = app_fetch(model, session, i, args->arena, &value, err);
     if (status != TD_OK) break;
     if (value.kind == BASE_TENSOR)
       printf("%s: %s\n", info.name, base_tensor_describe(&value.tensor, text, sizeof text));
-    const char *folder = cli_value(args, "output"), *safe = cli_safe_name(args->arena, info.name);
+    const char *folder = cli_value(args, "output"), *safe = app_safe_name(args->arena, info.name);
     const char *path = folder && safe ? base_arena_format(args->arena, "%s/%s.npy", folder, safe) : NULL;
-    if (path && value.kind == BASE_TENSOR) status = cli_write_npy(path, &value.tensor, err);
+    if (path && value.kind == BASE_TENSOR) status = app_write_npy(path, &value.tensor, err);
   }
   td_session_free(session);
   return status;
@@ -54,7 +56,7 @@ static td_status replay(cli_args *args, char *where, td_error *err) {
   char *path = base_arena_format(args->arena, "%s/graph.tdir", folder);
   char *output = cli_value(args, "output") ? base_arena_text(args->arena, cli_value(args, "output")) : NULL;
   if (!path) return base_no_memory(err, "a path");
-  if (output) cli_make_folders(output);
+  if (output) app_make_folders(output);
   TRY(cli_load_options(args, &options, err));
   options.backend = read_option(args->arena, folder, "backend");
   options.disabled_passes = read_option(args->arena, folder, "disable-passes");
@@ -85,8 +87,8 @@ static void replay_isolated(void *user, void *result) {
 
 td_status cli_run_replay(cli_args *args, td_error *err) {
   replayed got = {.err = {.offset = -1}, .where = "nothing yet: it was compiled"};
-  cli_end end;
-  TRY(cli_run_isolated(replay_isolated, args, &got, sizeof got, 0, &end, err));
+  app_end end;
+  TRY(app_run_isolated(replay_isolated, args, &got, sizeof got, 0, &end, err));
   if (!end.done)
     return base_fail(err, TD_INTERNAL, NULL, -1, "%s at %s", end.signal ? strsignal(end.signal) : "ended badly",
                      got.where);

@@ -2,6 +2,8 @@
 #include <string.h>
 
 #include "bundle.h"
+#include "common/kept.h"
+#include "engine.h"
 #include "faults.h"
 #include "graph_file.h"
 
@@ -30,7 +32,7 @@ static td_status write_plan(const cli_args *args, const char *folder, const td_l
   return status;
 }
 
-static td_status write_script(const cli_args *args, const char *folder, const cli_feed *feed, td_error *err) {
+static td_status write_script(const cli_args *args, const char *folder, const app_feed *feed, td_error *err) {
   static const char *const own[] = {"output", "drop-weights", "json", NULL};
   cli_args quiet;
   TRY(cli_bundle_args(args, &quiet, err));
@@ -55,7 +57,7 @@ static td_status write_readme(const cli_args *args, const char *folder, td_error
 static td_status save(cli_args *args, const char *folder, td_load_options options, td_error *err) {
   const char *path = base_arena_format(args->arena, "%s/graph.tdir", folder);
   td_model *model;
-  cli_feed feed;
+  app_feed feed;
   if (!path) return base_no_memory(err, "a path");
   options.backend = "eager";
   options.inject = NULL;
@@ -74,7 +76,7 @@ td_status cli_run_repro(cli_args *args, td_error *err) {
   char *made = base_arena_text(args->arena, folder);
   td_load_options options;
   if (!made) return base_no_memory(err, "a path");
-  cli_make_folders(made);
+  app_make_folders(made);
   TRY(cli_load_options(args, &options, err));
   TRY(save(args, folder, options, err));
   TRY(write_plan(args, folder, &options, err));
@@ -85,7 +87,7 @@ td_status cli_run_repro(cli_args *args, td_error *err) {
     return TD_OK;
   }
   json_t *root = json_object();
-  cli_json_set(root, "folder", cli_json_text(folder));
-  cli_json_set(root, "command", cli_json_text(base_arena_format(args->arena, "sh %s/run.sh", folder)));
-  return cli_print_json(root, err);
+  app_json_set(root, "folder", app_json_text(folder));
+  app_json_set(root, "command", app_json_text(base_arena_format(args->arena, "sh %s/run.sh", folder)));
+  return app_print_json(root, err);
 }

@@ -1,5 +1,6 @@
 /* roofline.c -- `treadle roofline`: what this machine can do at most. */
-#include "roofline.h"
+#include "cli.h"
+#include "common/roofline.h"
 
 #include <string.h>
 
@@ -17,7 +18,7 @@ static columns columns_of(const td_roofline *r) {
 }
 
 static void print_head(const char *what, const columns *c) {
-  printf("%s%-18s%s", cli_colour_code(stdout, CLI_BOLD), what, cli_colour_code(stdout, CLI_PLAIN));
+  printf("%s%-18s%s", app_colour_code(stdout, APP_BOLD), what, app_colour_code(stdout, APP_PLAIN));
   for (uint32_t k = 0; k < c->count; k++) printf(" %5u thread%s", c->threads[k], c->threads[k] == 1 ? " " : "s");
   printf("\n");
 }
@@ -37,7 +38,7 @@ static void print_bandwidths(const td_roofline *r, const columns *c, bool copies
   print_head(copies ? "GB/s, copy" : "GB/s, read", c);
   for (uint32_t i = 0; i < r->bandwidth_count; i++) {
     const td_bandwidth *b = &r->bandwidths[i];
-    if (b->threads == 1) printf("%-5s %-12s", cli_level_name(b->level), cli_bytes_text(size, sizeof size, b->bytes));
+    if (b->threads == 1) printf("%-5s %-12s", app_level_name(b->level), app_bytes_text(size, sizeof size, b->bytes));
     printf(" %13.1f", (copies ? b->copy : b->read) * 1e-9);
     if (i + 1 == r->bandwidth_count || r->bandwidths[i + 1].threads == 1) printf("\n");
   }
@@ -47,8 +48,8 @@ static td_status run_roofline(cli_args *args, td_error *err) {
   td_roofline roofline;
   int64_t threads = 0;
   TRY(cli_int(args, "threads", 1, 4096, &threads, err));
-  TRY(cli_roofline_read((uint32_t)threads, !cli_flag(args, "cached"), &roofline, err));
-  if (cli_flag(args, "json")) return cli_print_json(cli_roofline_json(&roofline), err);
+  TRY(app_roofline_read((uint32_t)threads, !cli_flag(args, "cached"), &roofline, err));
+  if (cli_flag(args, "json")) return app_print_json(app_roofline_json(&roofline), err);
   const columns c = columns_of(&roofline);
   printf("%s\n", roofline.cpu[0] ? roofline.cpu : "unknown CPU");
   print_peaks(&roofline, &c);

@@ -6,7 +6,8 @@
 
 #include "classes.h"
 #include "collector.h"
-#include "measure.h"
+#include "common/measure.h"
+#include "engine.h"
 #include "perf.h"
 
 typedef struct run_state {
@@ -14,8 +15,8 @@ typedef struct run_state {
   td_model *model;
   td_session *session;
   td_collector *collector;
-  cli_feed feed;
-  cli_figures figures;
+  app_feed feed;
+  app_figures figures;
   size_t output_count;
   base_value *outputs;
   const char **names; /* of the outputs */
@@ -29,10 +30,10 @@ typedef struct run_state {
 /* ---- running ---- */
 
 static td_status run_once(run_state *s, double *ms, td_error *err) {
-  double start = cli_now_ms();
+  double start = app_now_ms();
   TRY(td_session_run(s->session, err));
-  *ms = cli_now_ms() - start;
-  cli_memory_sample(&s->figures.memory);
+  *ms = app_now_ms() - start;
+  app_memory_sample(&s->figures.memory);
   return TD_OK;
 }
 
@@ -53,7 +54,7 @@ static td_status run_all(run_state *s, td_error *err) {
     total += ms;
   }
   s->figures.latency_ms = repeat > 1 ? total / (double)(repeat - 1) : s->figures.first_ms;
-  return cli_read_figures(s->model, s->session, &s->figures, err);
+  return app_read_figures(s->model, s->session, &s->figures, err);
 }
 
 static td_status fetch_outputs(run_state *s, td_error *err) {
@@ -66,7 +67,7 @@ static td_status fetch_outputs(run_state *s, td_error *err) {
     td_value_info info = {.size = sizeof info};
     TRY(td_model_output(s->model, i, &info, err));
     s->names[i] = info.name;
-    TRY(base_error_name(err, cli_fetch(s->model, s->session, i, arena, &s->outputs[i], err), "output %s", info.name));
+    TRY(base_error_name(err, app_fetch(s->model, s->session, i, arena, &s->outputs[i], err), "output %s", info.name));
   }
   return TD_OK;
 }
@@ -76,7 +77,7 @@ static td_status fetch_outputs(run_state *s, td_error *err) {
 /* The safe form of an output's name; a number is added where two outputs would share a file. */
 static td_status claim_file_name(run_state *s, const char *name, const char **result, td_error *err) {
   base_arena *arena = s->args->arena;
-  const char *safe = cli_safe_name(arena, name);
+  const char *safe = app_safe_name(arena, name);
   const char *candidate = safe;
   for (unsigned n = 2; candidate && base_map_get(&s->written, base_str_of(candidate)); n++)
     candidate = base_arena_format(arena, "%s.%u", safe, n);
@@ -96,7 +97,7 @@ static td_status write_tensor(run_state *s, const char *name, const base_tensor 
   TRY(claim_file_name(s, name, &file, err));
   *path = base_arena_format(s->args->arena, "%s/%s.npy", folder, file);
   if (!*path) return base_no_memory(err, name);
-  return cli_write_npy(*path, tensor, err);
+  return app_write_npy(*path, tensor, err);
 }
 
 static td_status make_folder(const cli_args *args, td_error *err) {
@@ -151,24 +152,24 @@ static void print_tensor(const char *name, const base_tensor *t, const char *pat
 }
 
 static json_t *element_json(const base_tensor *t, int64_t index) {
-  if (base_is_float(t->dtype)) return cli_json_real(base_load_f64(t->dtype, t->data, index));
+  if (base_is_float(t->dtype)) return app_json_real(base_load_f64(t->dtype, t->data, index));
   return json_integer(base_load_i64(t->dtype, t->data, index));
 }
 
 static json_t *tensor_json(const char *name, const base_tensor *t, const char *path) {
   json_t *object = json_object(), *first = json_array();
   summary sum = summarise(t);
-  cli_json_set(object, "name", cli_json_text(name));
-  cli_json_set(object, "dtype", cli_json_text(td_dtype_name(t->dtype)));
-  cli_json_set(object, "shape", cli_json_dims(t->rank, t->dims));
-  cli_json_set(object, "min", sum.finite ? cli_json_real(sum.min) : json_null());
-  cli_json_set(object, "mean", sum.finite ? cli_json_real(sum.mean) : json_null());
-  cli_json_set(object, "max", sum.finite ? cli_json_real(sum.max) : json_null());
-  cli_json_set(object, "nan", json_integer(cli_count_nan(&(base_value){.kind = BASE_TENSOR, .tensor = *t})));
+  app_json_set(object, "name", app_json_text(name));
+  app_json_set(object, "dtype", app_json_text(td_dtype_name(t->dtype)));
+  app_json_set(object, "shape", app_json_dims(t->rank, t->dims));
+  app_json_set(object, "min", sum.finite ? app_json_real(sum.min) : json_null());
+  app_json_set(object, "mean", sum.finite ? app_json_real(sum.mean) : json_null());
+  app_json_set(object, "max", sum.finite ? app_json_real(sum.max) : json_null());
+  app_json_set(object, "nan", json_integer(app_count_nan(&(base_value){.kind = BASE_TENSOR, .tensor = *t})));
   int64_t shown = t->dtype == TD_STRING ? 0 : base_min_i64(base_tensor_numel(t), FIRST_VALUES);
-  for (int64_t i = 0; i < shown; i++) cli_json_set(first, NULL, element_json(t, i));
-  cli_json_set(object, "first", first);
-  if (path) cli_json_set(object, "file", cli_json_text(path));
+  for (int64_t i = 0; i < shown; i++) app_json_set(first, NULL, element_json(t, i));
+  app_json_set(object, "first", first);
+  if (path) app_json_set(object, "file", app_json_text(path));
   return object;
 }
 
@@ -188,12 +189,12 @@ static td_status report_row(run_state *s, const base_tensor *t, int64_t row, jso
       continue;
     }
     json_t *entry = json_object();
-    cli_json_set(entry, "class", json_integer(top[i].index));
-    cli_json_set(entry, "name", name ? cli_json_text(name) : json_null());
-    cli_json_set(entry, "probability", cli_json_real(top[i].probability));
-    cli_json_set(list, NULL, entry);
+    app_json_set(entry, "class", json_integer(top[i].index));
+    app_json_set(entry, "name", name ? app_json_text(name) : json_null());
+    app_json_set(entry, "probability", app_json_real(top[i].probability));
+    app_json_set(list, NULL, entry);
   }
-  if (rows) cli_json_set(rows, NULL, list);
+  if (rows) app_json_set(rows, NULL, list);
   return TD_OK;
 }
 
@@ -201,7 +202,7 @@ static td_status report_row(run_state *s, const base_tensor *t, int64_t row, jso
 static td_status report_classes(run_state *s, const base_tensor *t, json_t *object, td_error *err) {
   int64_t rows = base_tensor_numel(t) / t->dims[t->rank - 1];
   json_t *list = object ? json_array() : NULL;
-  if (object) cli_json_set(object, "top", list);
+  if (object) app_json_set(object, "top", list);
   TRY(cli_class_names(s->args->arena, t->dims[t->rank - 1], &s->class_names, err));
   for (int64_t i = 0; i < rows; i++) {
     if (!object && rows > 1) printf("sample %lld:\n", (long long)i);
@@ -219,7 +220,7 @@ static td_status report_tensor(run_state *s, const char *name, const base_tensor
   TRY(write_tensor(s, name, t, &path, err));
   if (outputs) {
     json_t *object = tensor_json(name, t, path);
-    cli_json_set(outputs, NULL, object);
+    app_json_set(outputs, NULL, object);
     return classes ? report_classes(s, t, object, err) : TD_OK;
   }
   if (classes) return report_classes(s, t, NULL, err);
@@ -232,9 +233,9 @@ static td_status report_list(run_state *s, const char *name, const base_list *li
   if (s->json) {
     json_t *object = json_object();
     items = json_array();
-    cli_json_set(object, "name", cli_json_text(name));
-    cli_json_set(object, "items", items);
-    cli_json_set(s->json, NULL, object);
+    app_json_set(object, "name", app_json_text(name));
+    app_json_set(object, "items", items);
+    app_json_set(s->json, NULL, object);
   } else {
     printf("%s, %lld items\n", name, (long long)list->count);
   }
@@ -257,35 +258,35 @@ static td_status report_outputs(run_state *s, td_error *err) {
 }
 
 static td_status print_figures_json(run_state *s, td_error *err) {
-  const cli_figures *f = &s->figures;
+  const app_figures *f = &s->figures;
   json_t *root = json_object();
-  cli_json_set(root, "model", cli_json_text(s->args->subject));
-  cli_json_set(root, "backend", cli_json_text(f->model.backend));
-  cli_json_set(root, "threads", json_integer(f->session.threads));
-  cli_json_set(root, "load_ms", cli_json_real(f->model.load_ms));
-  cli_json_set(root, "compile_ms", cli_json_real(f->model.compile_ms));
-  cli_json_set(root, "first_ms", cli_json_real(f->first_ms));
-  cli_json_set(root, "latency_ms", cli_json_real(f->latency_ms));
-  cli_json_set(root, "arena_bytes", json_integer((json_int_t)f->session.arena_bytes));
-  cli_json_set(root, "arena_lower_bytes", json_integer((json_int_t)f->session.arena_lower));
-  cli_json_set(root, "tail_bytes", json_integer((json_int_t)f->session.tail_bytes));
-  cli_json_set(root, "weights_bytes", json_integer((json_int_t)f->model.weights_bytes));
-  cli_json_set(root, "copied_bytes", json_integer((json_int_t)f->model.copied_bytes));
-  cli_json_set(root, "anon_peak_kib", json_integer((json_int_t)f->memory.anon_peak_kib));
-  cli_json_set(root, "peak_rss_kib", json_integer((json_int_t)f->memory.peak_rss_kib));
-  cli_json_set(root, "outputs", json_incref(s->json));
-  return cli_print_json(root, err);
+  app_json_set(root, "model", app_json_text(s->args->subject));
+  app_json_set(root, "backend", app_json_text(f->model.backend));
+  app_json_set(root, "threads", json_integer(f->session.threads));
+  app_json_set(root, "load_ms", app_json_real(f->model.load_ms));
+  app_json_set(root, "compile_ms", app_json_real(f->model.compile_ms));
+  app_json_set(root, "first_ms", app_json_real(f->first_ms));
+  app_json_set(root, "latency_ms", app_json_real(f->latency_ms));
+  app_json_set(root, "arena_bytes", json_integer((json_int_t)f->session.arena_bytes));
+  app_json_set(root, "arena_lower_bytes", json_integer((json_int_t)f->session.arena_lower));
+  app_json_set(root, "tail_bytes", json_integer((json_int_t)f->session.tail_bytes));
+  app_json_set(root, "weights_bytes", json_integer((json_int_t)f->model.weights_bytes));
+  app_json_set(root, "copied_bytes", json_integer((json_int_t)f->model.copied_bytes));
+  app_json_set(root, "anon_peak_kib", json_integer((json_int_t)f->memory.anon_peak_kib));
+  app_json_set(root, "peak_rss_kib", json_integer((json_int_t)f->memory.peak_rss_kib));
+  app_json_set(root, "outputs", json_incref(s->json));
+  return app_print_json(root, err);
 }
 
 static void print_figures(const run_state *s) {
-  const cli_figures *f = &s->figures;
+  const app_figures *f = &s->figures;
   char arena[24], weights[24], anonymous[24];
   printf("%.3g ms per inference; load %.3g ms, compile %.3g ms, first inference %.3g ms\n", f->latency_ms,
          f->model.load_ms, f->model.compile_ms, f->first_ms);
   printf("memory: arena %s, weights %s, anonymous memory at its peak %s\n",
-         cli_bytes_text(arena, sizeof arena, f->session.arena_bytes),
-         cli_bytes_text(weights, sizeof weights, f->model.weights_bytes),
-         cli_bytes_text(anonymous, sizeof anonymous, f->memory.anon_peak_kib * 1024));
+         app_bytes_text(arena, sizeof arena, f->session.arena_bytes),
+         app_bytes_text(weights, sizeof weights, f->model.weights_bytes),
+         app_bytes_text(anonymous, sizeof anonymous, f->memory.anon_peak_kib * 1024));
 }
 
 static td_status run_steps(run_state *s, td_error *err) {
@@ -294,17 +295,17 @@ static td_status run_steps(run_state *s, td_error *err) {
   TRY(cli_collector_open(s->args, &s->collector, err));
   TRY(cli_open_model(s->args, &s->model, err));
   TRY(cli_tell_perf(s->args, s->model, err));
-  cli_memory_sample(&s->figures.memory);
+  app_memory_sample(&s->figures.memory);
   TRY(cli_feed_make(s->args, s->model, true, &s->feed, err));
   TRY(cli_open_printing_session(s->args, cli_flag(s->args, "json") ? stderr : stdout, s->model, &s->session, err));
   TRY(cli_check_fault(s->args, s->model, s->session, err));
   TRY(cli_verbose(s->args, s->model, s->session, err));
-  TRY(cli_feed_bind(&s->feed, s->session, s->args->arena, err));
+  TRY(app_feed_bind(&s->feed, s->session, s->args->arena, err));
   TRY(run_all(s, err));
   TRY(fetch_outputs(s, err));
   if (cli_flag(s->args, "json") && !(s->json = json_array())) return base_no_memory(err, "JSON");
   TRY(report_outputs(s, err));
-  cli_note_nan(s->args, s->model, &s->feed, s->names, s->outputs, s->output_count);
+  app_note_nan(s->args->subject, s->model, &s->feed, s->names, s->outputs, s->output_count);
   if (s->json) return print_figures_json(s, err);
   print_figures(s);
   return TD_OK;

@@ -13,7 +13,7 @@ static td_status named(base_arena *arena, const char *name, const base_value *va
   if (!items) return base_no_memory(err, "a value");
   *to = (td_named_value){.name = name, .items = items, .count = count, .is_list = is_list};
   for (size_t i = 0; i < count; i++)
-    TRY(cli_dense_tensor(is_list ? &value->list.items[i].tensor : &value->tensor, arena, &items[i], err));
+    TRY(app_dense_tensor(is_list ? &value->list.items[i].tensor : &value->tensor, arena, &items[i], err));
   return TD_OK;
 }
 
@@ -50,7 +50,7 @@ static const td_named_value *find(const td_way *way, size_t from, size_t to, con
 }
 
 /* The feed with the values that the way has for it. */
-static td_status own_inputs(const cli_runner *r, const td_way *way, cli_feed *feed, td_error *err) {
+static td_status own_inputs(const cli_runner *r, const td_way *way, app_feed *feed, td_error *err) {
   for (size_t i = 0; i < r->feed->count; i++) {
     const td_named_value *given = find(way, 0, way->own_count, r->feed->infos[i].name);
     if (given) TRY(value_of(r->args->arena, given, &feed->values[i], err));
@@ -59,7 +59,7 @@ static td_status own_inputs(const cli_runner *r, const td_way *way, cli_feed *fe
 }
 
 /* Behind the model's own inputs those that its nodes became. */
-static td_status tapped_inputs(const cli_runner *r, const td_way *way, const td_model *model, cli_feed *feed,
+static td_status tapped_inputs(const cli_runner *r, const td_way *way, const td_model *model, app_feed *feed,
                                td_error *err) {
   for (size_t i = r->feed->count; i < feed->count; i++) {
     td_value_info info = {.size = sizeof info};
@@ -74,9 +74,9 @@ static td_status tapped_inputs(const cli_runner *r, const td_way *way, const td_
   return TD_OK;
 }
 
-static td_status copy_feed(const cli_runner *r, size_t count, cli_feed *feed, td_error *err) {
+static td_status copy_feed(const cli_runner *r, size_t count, app_feed *feed, td_error *err) {
   base_arena *arena = r->args->arena;
-  *feed = (cli_feed){count, base_new(arena, td_value_info, count + 1), base_new(arena, base_value, count + 1),
+  *feed = (app_feed){count, base_new(arena, td_value_info, count + 1), base_new(arena, base_value, count + 1),
                      base_new(arena, bool, count + 1)};
   if (!feed->infos || !feed->values || !feed->given) return base_no_memory(err, "inputs");
   if (count < r->feed->count) return base_fail(err, TD_UNSUPPORTED, NULL, -1, "that model has fewer inputs");
@@ -88,7 +88,7 @@ static td_status copy_feed(const cli_runner *r, size_t count, cli_feed *feed, td
   return TD_OK;
 }
 
-static td_status feed_for(const cli_runner *r, const td_way *asked, const cli_way *way, cli_feed *feed, td_error *err) {
+static td_status feed_for(const cli_runner *r, const td_way *asked, const cli_way *way, app_feed *feed, td_error *err) {
   cli_trial shape;
   if (!asked->tapped_inputs) {
     TRY(copy_feed(r, r->feed->count, feed, err));
@@ -107,7 +107,7 @@ static td_status feed_for(const cli_runner *r, const td_way *asked, const cli_wa
 static td_status run(void *user, const td_way *asked, td_results *results, td_error *err) {
   const cli_runner *r = user;
   cli_way way = r->ways[asked->side];
-  cli_feed feed;
+  app_feed feed;
   if (asked->side == TD_SIDE_EAGER) way = (cli_way){.backend = "eager"};
   way.taps = asked->taps;
   way.float64 = asked->float64 != 0;

@@ -8,7 +8,7 @@
 /* The ways by td_side: TD_SIDE_EAGER needs not be set. What a search asks for comes on top of them. */
 typedef struct cli_runner {
   cli_args *args;
-  cli_feed *feed; /* has been made */
+  app_feed *feed; /* has been made */
   cli_way ways[TD_SIDE_JUDGED + 1];
 } cli_runner;
 

@@ -9,7 +9,8 @@
 #include <string.h>
 
 #include "base/map.h"
-#include "measure.h"
+#include "common/measure.h"
+#include "engine.h"
 #include "sides.h"
 
 enum { MOST_CLASSES = 16, LEAST_RUNS = 3 };
@@ -59,16 +60,16 @@ static td_status record(side *s, double min_ms, td_error *err) {
   TRY(td_profile_new(s->session, &options, &s->profile, err));
   TRY(td_session_run(s->session, err));
   TRY(td_profile_clear(s->profile, err));
-  const double start = cli_now_ms();
-  for (int i = 0; i < LEAST_RUNS || cli_now_ms() - start < min_ms; i++) TRY(td_session_run(s->session, err));
+  const double start = app_now_ms();
+  for (int i = 0; i < LEAST_RUNS || app_now_ms() - start < min_ms; i++) TRY(td_session_run(s->session, err));
   return TD_OK;
 }
 
 static td_status read_steps(side *s, base_arena *arena, td_error *err) {
   td_profile_totals totals = {.size = sizeof totals};
-  cli_figures figures = {0};
+  app_figures figures = {0};
   TRY(td_profile_get_totals(s->profile, &totals, err));
-  TRY(cli_read_figures(s->model, s->session, &figures, err));
+  TRY(app_read_figures(s->model, s->session, &figures, err));
   const double runs = (double)totals.runs;
   s->backend = figures.model.backend;
   s->run_us = 1e3 * totals.run_ms / runs;
@@ -92,7 +93,7 @@ static td_status read_steps(side *s, base_arena *arena, td_error *err) {
 
 static td_status open_side(sides *c, side *s, const char *backend, td_error *err) {
   td_load_options options;
-  cli_feed feed;
+  app_feed feed;
   double min_s = 1;
   TRY(cli_real(c->args, "min-time", 0, 1e6, &min_s, err));
   TRY(cli_load_options(c->args, &options, err));
@@ -100,7 +101,7 @@ static td_status open_side(sides *c, side *s, const char *backend, td_error *err
   TRY(td_model_load(c->args->operands[0], &options, &s->model, err));
   TRY(cli_feed_make(c->args, s->model, false, &feed, err));
   TRY(cli_open_session(c->args, s->model, &s->session, err));
-  TRY(cli_feed_bind(&feed, s->session, c->args->arena, err));
+  TRY(app_feed_bind(&feed, s->session, c->args->arena, err));
   TRY(record(s, 1e3 * min_s, err));
   return read_steps(s, c->args->arena, err);
 }
@@ -206,8 +207,8 @@ static const ran *largest_group(const side *s) {
 static void print_text(const sides *c) {
   const side *a = &c->at[0], *b = &c->at[1];
   const uint32_t steps[2] = {a->count, b->count};
-  printf("%s%-16s %6s %12s %8s %12s %9s%s\n", cli_colour_code(stdout, CLI_BOLD), "class of work", "nodes", "ms",
-         "kernels", "ms", "speed-up", cli_colour_code(stdout, CLI_PLAIN));
+  printf("%s%-16s %6s %12s %8s %12s %9s%s\n", app_colour_code(stdout, APP_BOLD), "class of work", "nodes", "ms",
+         "kernels", "ms", "speed-up", app_colour_code(stdout, APP_PLAIN));
   for (uint32_t i = 0; i < c->class_count; i++)
     print_line(c->classes[i].name, c->classes[i].us[0], c->classes[i].us[1], c->classes[i].steps);
   print_line("between steps", a->between_us, b->between_us, NULL);
@@ -223,21 +224,21 @@ static td_status print_json(const sides *c, td_error *err) {
   const char *const keys[2][4] = {{"before", "nodes", "before_ms", "before_run_ms"},
                                   {"after", "kernels", "after_ms", "after_run_ms"}};
   for (int k = 0; k < 2; k++) {
-    cli_json_set(root, keys[k][0], cli_json_text(c->at[k].backend));
-    cli_json_set(root, keys[k][1], json_integer(c->at[k].count));
-    cli_json_set(root, keys[k][3], cli_json_real(1e-3 * c->at[k].run_us));
+    app_json_set(root, keys[k][0], app_json_text(c->at[k].backend));
+    app_json_set(root, keys[k][1], json_integer(c->at[k].count));
+    app_json_set(root, keys[k][3], app_json_real(1e-3 * c->at[k].run_us));
   }
   for (uint32_t i = 0; i < c->class_count; i++) {
     json_t *row = json_object();
-    cli_json_set(row, "class", cli_json_text(c->classes[i].name));
+    app_json_set(row, "class", app_json_text(c->classes[i].name));
     for (int k = 0; k < 2; k++) {
-      cli_json_set(row, keys[k][1], json_integer(c->classes[i].steps[k]));
-      cli_json_set(row, keys[k][2], cli_json_real(1e-3 * c->classes[i].us[k]));
+      app_json_set(row, keys[k][1], json_integer(c->classes[i].steps[k]));
+      app_json_set(row, keys[k][2], app_json_real(1e-3 * c->classes[i].us[k]));
     }
-    cli_json_set(rows, NULL, row);
+    app_json_set(rows, NULL, row);
   }
-  cli_json_set(root, "classes", rows);
-  return cli_print_json(root, err);
+  app_json_set(root, "classes", rows);
+  return app_print_json(root, err);
 }
 
 static td_status compare(sides *c, const char *before, td_error *err) {

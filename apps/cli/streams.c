@@ -1,9 +1,9 @@
 /* streams.c -- a batch over streams, timed as a session is. */
 #include "bench.h"
-#include "threads.h"
+#include "common/threads.h"
 
 /* Dense tensors of the feed; those with `samples` rows are cut. */
-static td_status take_inputs(const cli_feed *feed, int64_t samples, base_arena *arena, td_streams_options *options,
+static td_status take_inputs(const app_feed *feed, int64_t samples, base_arena *arena, td_streams_options *options,
                              td_tensor *inputs, td_error *err) {
   for (size_t i = 0; i < feed->count; i++) {
     const base_value *value = &feed->values[i];
@@ -13,14 +13,14 @@ static td_status take_inputs(const cli_feed *feed, int64_t samples, base_arena *
     if (!cut && i < 64) options->whole |= (uint64_t)1 << i;
     if (feed->given[i] && value->kind != BASE_TENSOR)
       return base_fail(err, TD_UNSUPPORTED, feed->infos[i].name, -1, "--streams takes models whose inputs are tensors");
-    if (feed->given[i]) TRY(cli_dense_tensor(&value->tensor, arena, &inputs[i], err));
+    if (feed->given[i]) TRY(app_dense_tensor(&value->tensor, arena, &inputs[i], err));
   }
   return TD_OK;
 }
 
-td_status cli_open_streams(const cli_args *args, const td_model *model, const cli_feed *feed, int64_t samples,
-                           int64_t count, cli_timed *what, td_error *err) {
-  cli_threads threads;
+td_status cli_open_streams(const cli_args *args, const td_model *model, const app_feed *feed, int64_t samples,
+                           int64_t count, app_timed *what, td_error *err) {
+  app_threads threads;
   TRY(cli_threads_of(args, &threads, err));
   const size_t output_count = td_model_output_count(model);
   td_streams_options options = {.size = sizeof options, .streams = (uint32_t)count, .threads = threads.count};

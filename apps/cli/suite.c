@@ -5,8 +5,9 @@
  * between two layers. */
 #include <string.h>
 
+#include "options.h"
 #include "suite.h"
-#include "threads.h"
+#include "common/threads.h"
 #include "sys/sys.h"
 
 static const double fails_below = 0.8;        /* of the stored share */
@@ -56,7 +57,7 @@ static measured sum_up(const cli_layers *p) {
 }
 
 /* Copies every input to a place `shift` bytes behind a page's start. */
-static td_status move_inputs(cli_feed *feed, base_arena *arena, size_t shift, td_error *err) {
+static td_status move_inputs(app_feed *feed, base_arena *arena, size_t shift, td_error *err) {
   for (size_t i = 0; i < feed->count; i++) {
     base_tensor *t = &feed->values[i].tensor;
     size_t bytes = base_tensor_bytes(t);
@@ -73,14 +74,14 @@ static td_status move_inputs(cli_feed *feed, base_arena *arena, size_t shift, td
 static td_status measure_in(const suite_state *s, base_arena *arena, td_session *session, td_model *model, measured *m,
                             td_error *err) {
   cli_args args = *s->args;
-  cli_feed feed;
+  app_feed feed;
   args.arena = arena;
   args.given_count = 0; /* inputs are random: none of the command's options is for them */
   TRY(cli_feed_make(&args, model, false, &feed, err));
   for (size_t place = 0; place < PLACES; place++) {
     cli_layers profile;
     TRY(move_inputs(&feed, arena, place * PAGE_BYTES / PLACES, err));
-    TRY(cli_feed_bind(&feed, session, arena, err));
+    TRY(app_feed_bind(&feed, session, arena, err));
     TRY(td_session_run(session, err));
     TRY(cli_time_layers(session, model, &s->limits, s->min_ms / PLACES, arena, &profile, err));
     measured now = sum_up(&profile);
@@ -115,16 +116,16 @@ static double share_of(const measured *m) { return m->ms > 0 ? m->limit_ms / m->
 
 static void add_json(json_t *rows, const suite_line *line, const measured *m) {
   json_t *row = json_object();
-  cli_json_set(row, "suite", cli_json_text(line->suite));
-  cli_json_set(row, "name", cli_json_text(line->name));
-  cli_json_set(row, "layer", cli_json_text(line->layer));
-  cli_json_set(row, "kernel", cli_json_text(m->kernel));
-  cli_json_set(row, "us", cli_json_real(1e3 * m->ms));
-  cli_json_set(row, "gflops", cli_json_real(m->ms > 0 ? m->flops / m->ms * 1e-6 : 0));
-  cli_json_set(row, "gb_s", cli_json_real(m->ms > 0 ? m->bytes / m->ms * 1e-6 : 0));
-  cli_json_set(row, "limit_us", cli_json_real(1e3 * m->limit_ms));
-  cli_json_set(row, "percent_of_limit", cli_json_real(100 * share_of(m)));
-  cli_json_set(rows, NULL, row);
+  app_json_set(row, "suite", app_json_text(line->suite));
+  app_json_set(row, "name", app_json_text(line->name));
+  app_json_set(row, "layer", app_json_text(line->layer));
+  app_json_set(row, "kernel", app_json_text(m->kernel));
+  app_json_set(row, "us", app_json_real(1e3 * m->ms));
+  app_json_set(row, "gflops", app_json_real(m->ms > 0 ? m->flops / m->ms * 1e-6 : 0));
+  app_json_set(row, "gb_s", app_json_real(m->ms > 0 ? m->bytes / m->ms * 1e-6 : 0));
+  app_json_set(row, "limit_us", app_json_real(1e3 * m->limit_ms));
+  app_json_set(row, "percent_of_limit", app_json_real(100 * share_of(m)));
+  app_json_set(rows, NULL, row);
 }
 
 static void print_row(const suite_line *line, const measured *m, double expected, bool failed) {
@@ -132,8 +133,8 @@ static void print_row(const suite_line *line, const measured *m, double expected
   printf("%10.2f %8.1f %8.1f %6.1f%%  %-28s %-46s %s", 1e3 * m->ms, m->flops / ms * 1e-6, m->bytes / ms * 1e-6,
          100 * share_of(m), m->kernel, line->name, line->layer);
   if (failed)
-    printf("  %sbelow %.0f %% of %.1f%%%s", cli_colour_code(stdout, CLI_RED), 100 * fails_below, 100 * expected,
-           cli_colour_code(stdout, CLI_PLAIN));
+    printf("  %sbelow %.0f %% of %.1f%%%s", app_colour_code(stdout, APP_RED), 100 * fails_below, 100 * expected,
+           app_colour_code(stdout, APP_PLAIN));
   printf("\n");
 }
 
@@ -150,7 +151,7 @@ static td_status measure_within(suite_state *s, const char *layer, measured *m, 
   TRY(measure(s, layer, m, err));
   if (!m->impossible || s->again) return TD_OK;
   s->again = true;
-  TRY(cli_roofline_again(0, &s->roofline, &raised, err));
+  TRY(app_roofline_again(0, &s->roofline, &raised, err));
   find_limits(s);
   return raised ? measure(s, layer, m, err) : TD_OK;
 }
@@ -180,13 +181,13 @@ static td_status run_row(suite_state *s, const suite_line *line, td_error *err) 
 
 static td_status run_rows(suite_state *s, td_error *err) {
   if (!s->rows)
-    printf("%s%10s %8s %8s %7s  %-28s %-46s %s%s\n", cli_colour_code(stdout, CLI_BOLD), "us", "GFLOP/s", "GB/s",
-           "limit", "kernel", "name", "layer", cli_colour_code(stdout, CLI_PLAIN));
+    printf("%s%10s %8s %8s %7s  %-28s %-46s %s%s\n", app_colour_code(stdout, APP_BOLD), "us", "GFLOP/s", "GB/s",
+           "limit", "kernel", "name", "layer", app_colour_code(stdout, APP_PLAIN));
   for (uint32_t i = 0; i < s->lines.count; i++) {
-    if (cli_is_terminal(stderr)) fprintf(stderr, "\r\033[K%u of %u rows\r", i, s->lines.count);
+    if (app_is_terminal(stderr)) fprintf(stderr, "\r\033[K%u of %u rows\r", i, s->lines.count);
     TRY(run_row(s, &s->lines.at[i], err));
   }
-  if (cli_is_terminal(stderr)) fprintf(stderr, "\r\033[K");
+  if (app_is_terminal(stderr)) fprintf(stderr, "\r\033[K");
   return TD_OK;
 }
 
@@ -195,11 +196,11 @@ static td_status finish(suite_state *s, td_error *err) {
   const double weighted = s->ms_sum > 0 ? 100 * s->limit_sum / s->ms_sum : 0;
   if (s->rows) {
     json_t *root = json_object();
-    cli_json_set(root, "rows", json_incref(s->rows));
-    cli_json_set(root, "mean_percent_of_limit", cli_json_real(mean));
-    cli_json_set(root, "weighted_percent_of_limit", cli_json_real(weighted));
-    cli_json_set(root, "failed", json_integer(s->failed));
-    TRY(cli_print_json(root, err));
+    app_json_set(root, "rows", json_incref(s->rows));
+    app_json_set(root, "mean_percent_of_limit", app_json_real(mean));
+    app_json_set(root, "weighted_percent_of_limit", app_json_real(weighted));
+    app_json_set(root, "failed", json_integer(s->failed));
+    TRY(app_print_json(root, err));
   } else {
     printf("%u rows: %.1f %% of the limit in the mean, %.1f %% weighted by time\n", s->lines.count, mean, weighted);
     if (s->shares.count) printf("%u below %.0f %% of their share", s->failed, 100 * fails_below);
@@ -213,13 +214,13 @@ static td_status prepare(suite_state *s, td_error *err) {
   double min_s = 0.05;
   s->args->subject = cli_value(s->args, "suite");
   TRY(cli_real(s->args, "min-time", 0, 1e6, &min_s, err));
-  cli_threads threads;
+  app_threads threads;
   TRY(cli_threads_of(s->args, &threads, err));
   s->threads = threads.count;
   s->min_ms = min_s * 1e3;
   TRY(suite_read(s->args->arena, s->args->subject, cli_value(s->args, "shapes"), &s->lines, err));
   if (expect) TRY(suite_read_shares(s->args->arena, expect, &s->shares, err));
-  TRY(cli_roofline_read(0, false, &s->roofline, err));
+  TRY(app_roofline_read(0, false, &s->roofline, err));
   find_limits(s);
   if (cli_flag(s->args, "json")) s->rows = json_array();
   s->record = record ? fopen(record, "w") : NULL;

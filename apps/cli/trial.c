@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "chain.h"
+#include "engine.h"
 #include "trial.h"
 
 cli_way cli_way_asked(const cli_args *args) {
@@ -24,7 +25,7 @@ static td_status fetch_outputs(cli_args *args, cli_trial *t, td_error *err) {
     td_value_info info = {.size = sizeof info};
     TRY(td_model_output(t->model, i, &info, err));
     t->names[i] = info.name;
-    TRY(cli_fetch(t->model, t->session, i, args->arena, &t->values[i], err));
+    TRY(app_fetch(t->model, t->session, i, args->arena, &t->values[i], err));
   }
   return TD_OK;
 }
@@ -58,18 +59,18 @@ td_status cli_watch_steps(cli_args *args, const td_model *model, td_session *ses
 /* ---- a run ---- */
 
 /* What is given to the first model, for a second one whose format does not say what it takes. */
-static td_status specs_of(cli_args *args, const cli_feed *feed, td_load_options *options, td_error *err) {
+static td_status specs_of(cli_args *args, const app_feed *feed, td_load_options *options, td_error *err) {
   td_input_spec *specs = base_new(args->arena, td_input_spec, feed->count + 1);
   if (!specs) return base_no_memory(err, "inputs");
   options->input_count = 0;
   for (size_t i = 0; i < feed->count; i++)
-    if (feed->given[i]) TRY(cli_spec_of_value(&feed->values[i], NULL, &specs[options->input_count++], err));
+    if (feed->given[i]) TRY(app_spec_of_value(&feed->values[i], NULL, &specs[options->input_count++], err));
   options->inputs = specs;
   return TD_OK;
 }
 
 /* The model, loaded that way; of another model than operand 0, for the values of `feed`. */
-static td_status load(cli_args *args, const cli_way *way, const cli_feed *feed, td_model **model, td_error *err) {
+static td_status load(cli_args *args, const cli_way *way, const app_feed *feed, td_model **model, td_error *err) {
   td_load_options options;
   TRY(cli_load_options(args, &options, err));
   options.backend = way->backend;
@@ -84,14 +85,14 @@ static td_status load(cli_args *args, const cli_way *way, const cli_feed *feed, 
 
 td_status cli_trial_open(cli_args *args, const cli_way *way, cli_trial *trial, td_error *err) {
   *trial = (cli_trial){0};
-  td_status status = load(args, way, &(cli_feed){0}, &trial->model, err);
+  td_status status = load(args, way, &(app_feed){0}, &trial->model, err);
   if (status == TD_OK) status = cli_open_session(args, trial->model, &trial->session, err);
   if (status != TD_OK) cli_trial_close(trial);
   return status;
 }
 
 /* Names outlive the model. */
-static td_status make_feed(cli_args *args, const td_model *model, cli_feed *feed, td_error *err) {
+static td_status make_feed(cli_args *args, const td_model *model, app_feed *feed, td_error *err) {
   TRY(cli_feed_make(args, model, false, feed, err));
   for (size_t i = 0; i < feed->count; i++) {
     feed->infos[i].name = base_arena_text(args->arena, feed->infos[i].name);
@@ -100,7 +101,7 @@ static td_status make_feed(cli_args *args, const td_model *model, cli_feed *feed
   return TD_OK;
 }
 
-static td_status run(cli_args *args, const cli_way *way, cli_feed *feed, cli_trial *t, td_error *err) {
+static td_status run(cli_args *args, const cli_way *way, app_feed *feed, cli_trial *t, td_error *err) {
   if (way->where) snprintf(way->where, CLI_WHERE, "nothing yet: it was compiled");
   TRY(load(args, way, feed, &t->model, err));
   if (feed->count == 0) TRY(make_feed(args, t->model, feed, err));
@@ -108,14 +109,14 @@ static td_status run(cli_args *args, const cli_way *way, cli_feed *feed, cli_tri
   if (td_model_input_count(t->model) != feed->count)
     return base_fail(err, TD_BAD_ARGUMENT, way->path, -1, "takes %zu inputs, not %zu", td_model_input_count(t->model),
                      feed->count);
-  TRY(cli_feed_bind(feed, t->session, args->arena, err));
+  TRY(app_feed_bind(feed, t->session, args->arena, err));
   if (way->where) TRY(cli_watch_steps(args, t->model, t->session, way->where, err));
   TRY(td_session_run(t->session, err));
   if (way->where) way->where[0] = 0;
   return fetch_outputs(args, t, err);
 }
 
-td_status cli_trial_run(cli_args *args, const cli_way *way, cli_feed *feed, cli_trial *trial, td_error *err) {
+td_status cli_trial_run(cli_args *args, const cli_way *way, app_feed *feed, cli_trial *trial, td_error *err) {
   *trial = (cli_trial){0};
   const td_status status = run(args, way, feed, trial, err);
   if (status != TD_OK) cli_trial_close(trial);
@@ -130,11 +131,11 @@ td_status cli_trial_recorded(cli_args *args, const cli_trial *like, const char *
   if (!names || !trial->values) return base_no_memory(err, "outputs");
   for (size_t i = 0; i < like->count; i++) {
     names[i] = base_arena_text(arena, like->names[i]);
-    const char *safe = names[i] ? cli_safe_name(arena, names[i]) : NULL;
+    const char *safe = names[i] ? app_safe_name(arena, names[i]) : NULL;
     const char *path = safe ? base_arena_format(arena, "%s/%s.npy", folder, safe) : NULL;
-    cli_named_vec read = {0};
+    app_named_vec read = {0};
     if (!path) return base_no_memory(err, "a path");
-    TRY(cli_read_values(path, &(cli_read_how){.arena = arena}, &read, err));
+    TRY(app_read_values(path, &(app_read_how){.arena = arena}, &read, err));
     trial->values[i] = read.at[0].value;
   }
   return TD_OK;

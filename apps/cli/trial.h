@@ -2,7 +2,7 @@
 #ifndef CLI_TRIAL_H
 #define CLI_TRIAL_H
 #include "tolerance.h"
-#include "values.h"
+#include "open.h"
 
 /* A way to run a model, where the options of the command leave it open; NULL: the default, or nothing. */
 typedef struct cli_way {
@@ -30,7 +30,7 @@ typedef struct cli_trial {
 cli_way cli_way_asked(const cli_args *args);
 /* Loads operand 0 that way and runs it on what `feed` has; a feed whose count is 0 is made first, for this model. The
  * trial is closed also after a failure. */
-td_status cli_trial_run(cli_args *args, const cli_way *way, cli_feed *feed, cli_trial *trial, td_error *err);
+td_status cli_trial_run(cli_args *args, const cli_way *way, app_feed *feed, cli_trial *trial, td_error *err);
 /* The same without the run: to look at what operand 0 becomes. */
 td_status cli_trial_open(cli_args *args, const cli_way *way, cli_trial *trial, td_error *err);
 /* Outputs of the same names as those of `like`, recorded as FOLDER/NAME.npy, as `treadle run --output` writes them. */

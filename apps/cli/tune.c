@@ -6,9 +6,9 @@
 
 #include "sys/sys.h"
 #include "tuning.h"
-#include "values.h"
+#include "open.h"
 
-enum { CANDIDATES = 8, TURNS = 12, TEXT = 512 };
+enum { CANDIDATES = 8, TURNS = 12, TEXT = CLI_TUNING_TEXT };
 static const double gain = 0.985; /* of the time so far that a candidate must stay below */
 static const uint64_t burst_ns = 1500000;
 
@@ -22,28 +22,6 @@ static const char *const layers[THREADS][LAYERS] = {
     {"linear 8x128 out=128", "linear 16x256 out=128", "linear 32x128 out=128", "linear 16x256 out=512",
      "conv 1x32x14x14 out=32 kernel=1", "conv 1x64x14x14 out=64 kernel=1", "conv 1x16x28x28 out=32 kernel=1",
      "conv 1x32x14x14 out=32 kernel=3"}};
-
-/* ---- the file ---- */
-
-static td_status find_place(cli_kept *k, td_error *err) {
-  sys_machine m;
-  sys_machine_read(&m);
-  snprintf(k->key, sizeof k->key, "%s %u/%u; isa %x; treadle %s", m.cpu_name, m.cpu_family, m.cpu_model, m.isa,
-           td_version());
-  return cli_kept_place(k, "tuning", "txt") ? TD_OK : cli_no_cache(err);
-}
-
-td_status cli_tuning_of(const cli_args *args, const char **text, td_error *err) {
-  cli_kept k;
-  char numbers[TEXT];
-  *text = NULL;
-  if (!cli_flag(args, "tuned")) return TD_OK;
-  TRY(find_place(&k, err));
-  if (!cli_kept_read(&k, numbers, sizeof numbers))
-    return base_fail(err, TD_BAD_FILE, NULL, -1, "nothing is known of this machine yet: run `treadle tune` first");
-  *text = base_arena_text(args->arena, numbers);
-  return *text ? TD_OK : base_no_memory(err, "the tuning");
-}
 
 /* ---- measuring ---- */
 
@@ -69,14 +47,13 @@ static td_status open_entrant(cli_args *args, const char *layer, uint32_t thread
   if (!path) return base_no_memory(err, "a layer");
   const td_load_options options = {.size = sizeof options, .isa = cli_value(args, "isa"), .tuning = text};
   const td_session_options session = {.size = sizeof session, .threads = threads};
-  cli_args none = *args;
-  cli_feed feed;
-  none.given_count = 0;
+  const app_inputs none = {.model = path};
+  app_feed feed;
   *e = (entrant){.best = INFINITY};
   TRY(td_model_load(path, &options, &e->model, err));
   TRY(td_session_new(e->model, &session, &e->session, err));
-  TRY(cli_feed_make(&none, e->model, false, &feed, err));
-  TRY(cli_feed_bind(&feed, e->session, args->arena, err));
+  TRY(app_feed_make(&none, args->arena, e->model, false, &feed, err));
+  TRY(app_feed_bind(&feed, e->session, args->arena, err));
   return td_session_run(e->session, err);
 }
 
@@ -117,7 +94,7 @@ static td_status add_number(char *to, const char *before, const char *name, int6
 }
 
 static void show_progress(const search *s, const td_tuning *number, uint32_t layer) {
-  if (cli_is_terminal(stderr))
+  if (app_is_terminal(stderr))
     fprintf(stderr, "\r%u of %u: %s, layer %u of %d ...\033[K\r", s->done + 1, s->count, number->name, layer + 1,
             LAYERS);
 }
@@ -130,11 +107,11 @@ static void report_number(const search *s, const td_tuning *number, int64_t best
     return;
   }
   json_t *row = json_object();
-  cli_json_set(row, "name", cli_json_text(number->name));
-  cli_json_set(row, "value", json_integer(best));
-  cli_json_set(row, "before", json_integer(number->value));
-  cli_json_set(row, "time_ratio", cli_json_real(ratio));
-  cli_json_set(s->json, NULL, row);
+  app_json_set(row, "name", app_json_text(number->name));
+  app_json_set(row, "value", json_integer(best));
+  app_json_set(row, "before", json_integer(number->value));
+  app_json_set(row, "time_ratio", app_json_real(ratio));
+  app_json_set(s->json, NULL, row);
 }
 
 /* Adds to s->chosen the best value of one number, given those chosen before. */
@@ -189,10 +166,10 @@ static td_status check_names(const cli_args *args, td_error *err) {
 }
 
 /* What an earlier run found of numbers that are not named now stays. */
-static void keep_others(search *s, cli_kept *k) {
+static void keep_others(search *s, app_kept *k) {
   char kept[TEXT];
   char *to = s->chosen;
-  if (!s->args->operand_count || !cli_kept_read(k, kept, sizeof kept)) return;
+  if (!s->args->operand_count || !app_kept_read(k, kept, sizeof kept)) return;
   for (const char *word = kept; *word; word += *word == ',') {
     const size_t length = strcspn(word, ",");
     if (!is_named(s->args, word, strcspn(word, "=,"))) {
@@ -207,25 +184,25 @@ static void keep_others(search *s, cli_kept *k) {
 
 static td_status tune_all(search *s, td_error *err) {
   int64_t turns = TURNS;
-  cli_kept k;
+  app_kept k;
   td_tuning number = {.size = sizeof number};
   TRY(check_names(s->args, err));
   TRY(cli_int(s->args, "turns", 1, 1000, &turns, err));
-  TRY(find_place(&k, err));
+  TRY(cli_tuning_place(&k, err));
   keep_others(s, &k);
   s->turns = (uint32_t)turns;
   for (size_t i = 0; td_tuning_at(i, &number); i++) s->count += is_wanted(s, &number);
   for (size_t i = 0; td_tuning_at(i, &number); i++)
     if (is_wanted(s, &number)) TRY(tune_one(s, &number, err));
-  TRY(cli_kept_write(&k, s->chosen, err));
+  TRY(app_kept_write(&k, s->chosen, err));
   if (!s->json) {
     printf("kept in %s; --tuned uses it\n", k.path);
     return TD_OK;
   }
   json_t *root = json_object();
-  cli_json_set(root, "numbers", json_incref(s->json));
-  cli_json_set(root, "file", cli_json_text(k.path));
-  return cli_print_json(root, err);
+  app_json_set(root, "numbers", json_incref(s->json));
+  app_json_set(root, "file", app_json_text(k.path));
+  return app_print_json(root, err);
 }
 
 static td_status run_tune(cli_args *args, td_error *err) {

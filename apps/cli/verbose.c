@@ -9,7 +9,7 @@
 
 #include <treadle/experimental.h>
 
-#include "values.h"
+#include "open.h"
 
 /* NAME in quotes that are doubled inside, as in CSV. */
 static void put_quoted(const char *name) {

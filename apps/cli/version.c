@@ -11,9 +11,9 @@ static td_status run_version(cli_args *args, td_error *err) {
   const char *library = td_version();
   if (cli_flag(args, "json")) {
     json_t *root = json_object();
-    cli_json_set(root, "version", cli_json_text(HEADER_VERSION));
-    cli_json_set(root, "library", cli_json_text(library));
-    return cli_print_json(root, err);
+    app_json_set(root, "version", app_json_text(HEADER_VERSION));
+    app_json_set(root, "library", app_json_text(library));
+    return app_print_json(root, err);
   }
   printf("treadle %s", HEADER_VERSION);
   if (strcmp(library, HEADER_VERSION) != 0) printf(" (library %s)", library);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "layout.h"
+#include "common/layout.h"
 
 typedef struct pool {
   const sys_topology *machine;

@@ -6,7 +6,7 @@
 #define LAUNCH_LAUNCH_H
 #include <jansson.h>
 
-#include "layout.h"
+#include "common/layout.h"
 
 /* ---- options (options.c) ---- */
 

@@ -4,7 +4,7 @@
 #define SWEEP_SWEEP_H
 #include <jansson.h>
 
-#include "layout.h"
+#include "common/layout.h"
 
 typedef struct sweep_row {
   uint32_t value;                   /* of what is swept; instances that ran side by side */

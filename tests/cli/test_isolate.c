@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "../../apps/cli/isolate.h"
+#include "common/isolate.h"
 
 static int64_t own_ns(void) {
   struct timespec t = {0};
@@ -47,18 +47,18 @@ static void exit_badly(void *user, void *result) {
   exit(3);
 }
 
-static cli_end end_of(void (*work)(void *user, void *result), unsigned limit_s) {
+static app_end end_of(void (*work)(void *user, void *result), unsigned limit_s) {
   int count = 0;
-  cli_end end;
+  app_end end;
   td_error err;
-  assert_int_equal(cli_run_isolated(work, NULL, &count, sizeof count, limit_s, &end, &err), TD_OK);
+  assert_int_equal(app_run_isolated(work, NULL, &count, sizeof count, limit_s, &end, &err), TD_OK);
   assert_true(work == wait_forever || work == exit_badly || count > 0); /* it comes back, however the child ended */
   return end;
 }
 
 static void waiting_for_a_turn_is_no_time(void **state) {
   (void)state;
-  const cli_end end = end_of(compute_now_and_then, 1);
+  const app_end end = end_of(compute_now_and_then, 1);
   assert_true(end.done);
   assert_false(end.late);
 }

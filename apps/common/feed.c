@@ -1,4 +1,4 @@
-/* feed.c -- the inputs of `run` and `bench`: what the options give, and made-up data for the rest.
+/* feed.c -- the inputs of a run: what words of the user give, and made-up data for the rest.
  *
  * An open dimension that carries a name has one size in all inputs: the size that --shape or some given value says,
  * else 1 (or --batch, where it is the first). */
@@ -6,23 +6,25 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "values.h"
+#include "common/feed.h"
+#include "common/print.h"
+#include "common/session.h"
+#include "common/values.h"
 
 typedef struct feed_maker {
-  const cli_args *args;
+  const app_inputs *asked;
+  base_arena *arena;
   const td_model *model;
-  cli_feed *feed;
-  bool *shaped; /* per input: --shape gave its dimensions, now in infos */
-  uint64_t seed;
-  int64_t batch;    /* 0: not given */
+  app_feed *feed;
+  bool *shaped;     /* per input: --shape gave its dimensions, now in infos */
   int64_t rate;     /* of the last sound among the inputs, samples a second; 0: there is none */
   base_map symbols; /* name -> position in sizes */
   BASE_VEC(int64_t) sizes;
 } feed_maker;
 
 static td_status start(feed_maker *m, td_error *err) {
-  cli_feed *feed = m->feed;
-  base_arena *arena = m->args->arena;
+  app_feed *feed = m->feed;
+  base_arena *arena = m->arena;
   feed->count = td_model_input_count(m->model);
   feed->infos = base_new(arena, td_value_info, feed->count + 1);
   feed->values = base_new(arena, base_value, feed->count + 1);
@@ -33,14 +35,11 @@ static td_status start(feed_maker *m, td_error *err) {
     feed->infos[i].size = sizeof feed->infos[i];
     TRY(td_model_input(m->model, i, &feed->infos[i], err));
   }
-  int64_t seed = 0;
-  TRY(cli_int(m->args, "seed", 0, INT64_MAX, &seed, err));
-  m->seed = (uint64_t)seed;
-  return cli_int(m->args, "batch", 1, INT32_MAX, &m->batch, err);
+  return TD_OK;
 }
 
 /* Splits NAME=REST where NAME is an input; names and file names may themselves hold '='. */
-static bool split_name(const cli_feed *feed, const char *text, size_t *index, const char **rest) {
+static bool split_name(const app_feed *feed, const char *text, size_t *index, const char **rest) {
   for (const char *at = strchr(text, '='); at; at = strchr(at + 1, '=')) {
     base_str name = {text, (size_t)(at - text)};
     for (size_t i = 0; i < feed->count; i++) {
@@ -55,7 +54,7 @@ static bool split_name(const cli_feed *feed, const char *text, size_t *index, co
 
 /* The library's error for a name that is none: it lists those there are. */
 static td_status unknown_name(const feed_maker *m, const char *text, td_error *err) {
-  char *name = base_arena_slice(m->args->arena, text, strcspn(text, "="));
+  char *name = base_arena_slice(m->arena, text, strcspn(text, "="));
   size_t index;
   if (!name) return base_no_memory(err, "a name");
   td_status status = td_model_find_input(m->model, name, &index, err);
@@ -72,7 +71,7 @@ static td_status next_open(const feed_maker *m, const char *text, size_t *index,
 /* A list takes the items of each --input that it is given. */
 static td_status give_more(feed_maker *m, size_t index, const base_list *more, td_error *err) {
   base_list *list = &m->feed->values[index].list;
-  base_value *items = base_new(m->args->arena, base_value, (size_t)(list->count + more->count));
+  base_value *items = base_new(m->arena, base_value, (size_t)(list->count + more->count));
   if (!items) return base_no_memory(err, "a list");
   memcpy(items, list->items, sizeof *items * (size_t)list->count);
   memcpy(items + list->count, more->items, sizeof *items * (size_t)more->count);
@@ -99,7 +98,7 @@ static td_status give(feed_maker *m, size_t index, const base_value *value, td_e
 }
 
 /* A file without NAME=: one value goes to the next input, named ones go where their names say. */
-static td_status give_unnamed(feed_maker *m, const char *path, const cli_named_vec *found, size_t next, td_error *err) {
+static td_status give_unnamed(feed_maker *m, const char *path, const app_named_vec *found, size_t next, td_error *err) {
   if (found->count == 1 && !found->at[0].name[0]) return give(m, next, &found->at[0].value, err);
   for (uint32_t i = 0; i < found->count; i++) {
     size_t index;
@@ -112,7 +111,7 @@ static td_status give_unnamed(feed_maker *m, const char *path, const cli_named_v
 }
 
 /* NAME=FILE: the file's only value, or the one that has the input's name. */
-static td_status give_named(feed_maker *m, const char *path, const cli_named_vec *found, size_t index, td_error *err) {
+static td_status give_named(feed_maker *m, const char *path, const app_named_vec *found, size_t index, td_error *err) {
   const char *name = m->feed->infos[index].name;
   for (uint32_t i = 0; i < found->count; i++) {
     if (found->count == 1 || strcmp(found->at[i].name, name) == 0) return give(m, index, &found->at[i].value, err);
@@ -122,18 +121,17 @@ static td_status give_named(feed_maker *m, const char *path, const cli_named_vec
 
 /* How pictures become inputs, unless --preprocess says: what a built-in model was trained with, or ImageNet's usual
  * way. */
-static const char *preset_of(const cli_args *args) {
+static const char *preset_of(const app_inputs *asked) {
   static const struct { const char *model, *preset; } trained[] = {{"builtin:efficientnet_lite", "efficientnet_lite"}};
-  const char *given = cli_value(args, "preprocess");
-  if (given) return given;
+  if (asked->preprocess) return asked->preprocess;
   for (size_t i = 0; i < sizeof trained / sizeof *trained; i++) {
-    if (base_str_starts(base_str_of(args->subject), trained[i].model)) return trained[i].preset;
+    if (base_str_starts(base_str_of(asked->model), trained[i].model)) return trained[i].preset;
   }
   return "imagenet";
 }
 
 /* Of inputs made of one list, "images" and "images_1", the first that has no value. */
-static size_t next_of_list(const cli_feed *feed, size_t index) {
+static size_t next_of_list(const app_feed *feed, size_t index) {
   const size_t length = strlen(feed->infos[index].name);
   for (size_t i = index; i < feed->count; i++) {
     const char *name = feed->infos[i].name;
@@ -152,19 +150,19 @@ static td_status take_input(feed_maker *m, const char *text, td_error *err) {
   else index = next_of_list(m->feed, index);
   base_value value;
   bool is_description;
-  TRY(cli_describe_value(base_str_of(rest), m->seed, m->args->arena, &value, &is_description, err));
+  TRY(app_describe_value(base_str_of(rest), m->asked->seed, m->arena, &value, &is_description, err));
   if (is_description) return give(m, index, &value, err);
-  cli_named_vec found = {0};
-  cli_read_how how = {m->args->arena, &m->feed->infos[index], preset_of(m->args)};
-  TRY(cli_read_values(rest, &how, &found, err));
+  app_named_vec found = {0};
+  app_read_how how = {m->arena, &m->feed->infos[index], preset_of(m->asked)};
+  TRY(app_read_values(rest, &how, &found, err));
   if (found.count == 1 && found.at[0].rate) m->rate = found.at[0].rate;
   return named ? give_named(m, rest, &found, index, err) : give_unnamed(m, rest, &found, index, err);
 }
 
 static td_status set_symbol(feed_maker *m, base_str name, int64_t size, td_error *err) {
   if (base_map_get(&m->symbols, name)) return TD_OK;
-  int64_t *to = base_vec_push(m->args->arena, &m->sizes);
-  if (!to || !base_map_put(&m->symbols, m->args->arena, name, m->sizes.count - 1, NULL))
+  int64_t *to = base_vec_push(m->arena, &m->sizes);
+  if (!to || !base_map_put(&m->symbols, m->arena, name, m->sizes.count - 1, NULL))
     return base_no_memory(err, "dimensions");
   *to = size;
   return TD_OK;
@@ -197,9 +195,9 @@ static td_status take_shape(feed_maker *m, const char *text, td_error *err) {
   int64_t dims[TD_MAX_RANK];
   const char *symbols[TD_MAX_RANK];
   const base_str sizes = {rest, strcspn(rest, ":")}; /* a type behind it is for specs.c */
-  TRY(cli_open_dims(sizes, m->args->arena, &rank, dims, symbols, err));
+  TRY(app_open_dims(sizes, m->arena, &rank, dims, symbols, err));
   const char *type = rest + sizes.length + (rest[sizes.length] == ':');
-  if (cli_part_of_complex(base_str_of(type)) != TD_INVALID && rank < TD_MAX_RANK) dims[rank++] = 2; /* the parts */
+  if (app_part_of_complex(base_str_of(type)) != TD_INVALID && rank < TD_MAX_RANK) dims[rank++] = 2; /* the parts */
   bool fits = info->rank < 0 || info->rank == rank, open = false;
   for (int32_t i = 0; i < rank; i++) open = open || dims[i] < 0;
   for (int32_t i = 0; fits && i < info->rank; i++)
@@ -211,7 +209,7 @@ static td_status take_shape(feed_maker *m, const char *text, td_error *err) {
   if (!fits) {
     char declared[512];
     return base_fail(err, TD_BAD_ARGUMENT, info->name, -1, "--shape %s does not fit what the model declares, %s", rest,
-                     cli_info_text(info, declared, sizeof declared));
+                     app_info_text(info, declared, sizeof declared));
   }
   info->rank = rank;
   memcpy(info->dims, dims, sizeof(int64_t) * (size_t)rank);
@@ -231,7 +229,7 @@ static td_status learn_symbols(feed_maker *m, const td_value_info *info, int32_t
 static int64_t open_size(const feed_maker *m, const td_value_info *info, int32_t dim) {
   const uint32_t *known = info->symbols[dim] ? base_map_get(&m->symbols, base_str_of(info->symbols[dim])) : NULL;
   if (known) return m->sizes.at[*known];
-  return dim == 0 && m->batch ? m->batch : 1;
+  return dim == 0 && m->asked->batch ? m->asked->batch : 1;
 }
 
 static td_status make_up(feed_maker *m, size_t index, bool notes, td_error *err) {
@@ -249,14 +247,14 @@ static td_status make_up(feed_maker *m, size_t index, bool notes, td_error *err)
   if (!base_numel(info->rank, dims, &count) || !base_dtype_bytes(info->dtype, count, &bytes)) {
     return base_fail(err, TD_BAD_ARGUMENT, info->name, -1, "the input has too many elements");
   }
-  void *data = base_arena_alloc_aligned(m->args->arena, bytes ? bytes : 1, 64);
+  void *data = base_arena_alloc_aligned(m->arena, bytes ? bytes : 1, 64);
   if (!data) return base_no_memory(err, info->name);
   *value = (base_value){.kind = BASE_TENSOR, .tensor = base_tensor_of(data, info->dtype, info->rank, dims)};
-  uint64_t seed = base_hash(info->name, strlen(info->name), m->seed);
-  TRY(base_error_name(err, cli_fill_random(&value->tensor, seed, err), "%s", info->name));
+  uint64_t seed = base_hash(info->name, strlen(info->name), m->asked->seed);
+  TRY(base_error_name(err, app_fill_random(&value->tensor, seed, err), "%s", info->name));
   char text[256];
   if (notes) {
-    cli_note("%s: input %s: random %s, as no --input gives it", m->args->subject, info->name,
+    app_note("%s: input %s: random %s, as no --input gives it", m->asked->model, info->name,
              base_tensor_describe(&value->tensor, text, sizeof text));
   }
   return TD_OK;
@@ -281,30 +279,30 @@ static td_status check_rate(const feed_maker *m, bool notes, td_error *err) {
                      said, (long long)m->rate, said);
   }
   if (notes)
-    cli_note("%s: the sound has %lld samples a second, as the model must expect it", m->args->subject,
+    app_note("%s: the sound has %lld samples a second, as the model must expect it", m->asked->model,
              (long long)m->rate);
   return TD_OK;
 }
 
 /* --batch means something only where a first dimension is open. */
 static td_status check_batch(const feed_maker *m, td_error *err) {
-  if (m->batch <= 1) return TD_OK;
+  if (m->asked->batch <= 1) return TD_OK;
   for (size_t i = 0; i < m->feed->count; i++) {
-    if (m->feed->infos[i].rank > 0 && (m->feed->infos[i].dims[0] < 0 || m->feed->infos[i].dims[0] == m->batch)) {
+    if (m->feed->infos[i].rank > 0 && (m->feed->infos[i].dims[0] < 0 || m->feed->infos[i].dims[0] == m->asked->batch)) {
       return TD_OK;
     }
   }
   return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "--batch %lld: the first dimension of every input is fixed",
-                   (long long)m->batch);
+                   (long long)m->asked->batch);
 }
 
-td_status cli_feed_make(const cli_args *args, const td_model *model, bool notes, cli_feed *feed, td_error *err) {
-  feed_maker m = {.args = args, .model = model, .feed = feed};
+td_status app_feed_make(const app_inputs *asked, base_arena *arena, const td_model *model, bool notes, app_feed *feed,
+                        td_error *err) {
+  feed_maker m = {.asked = asked, .arena = arena, .model = model, .feed = feed};
   TRY(start(&m, err));
-  const char *text;
   /* shapes first: they say how large a picture becomes */
-  for (uint32_t at = 0; (text = cli_next(args, "shape", &at));) TRY(take_shape(&m, text, err));
-  for (uint32_t at = 0; (text = cli_next(args, "input", &at));) TRY(take_input(&m, text, err));
+  for (uint32_t i = 0; i < asked->shapes.count; i++) TRY(take_shape(&m, asked->shapes.at[i], err));
+  for (uint32_t i = 0; i < asked->values.count; i++) TRY(take_input(&m, asked->values.at[i], err));
   TRY(check_batch(&m, err));
   TRY(check_rate(&m, notes, err));
   for (size_t i = 0; i < feed->count; i++) {
@@ -323,10 +321,10 @@ td_status cli_feed_make(const cli_args *args, const td_model *model, bool notes,
   return TD_OK;
 }
 
-td_status cli_feed_bind(const cli_feed *feed, td_session *session, base_arena *arena, td_error *err) {
+td_status app_feed_bind(const app_feed *feed, td_session *session, base_arena *arena, td_error *err) {
   for (size_t i = 0; i < feed->count; i++) {
     if (!feed->given[i]) continue;
-    TRY(base_error_name(err, cli_bind(session, i, &feed->values[i], arena, err), "%s", feed->infos[i].name));
+    TRY(base_error_name(err, app_bind(session, i, &feed->values[i], arena, err), "%s", feed->infos[i].name));
   }
   return TD_OK;
 }

@@ -1,11 +1,12 @@
 /* isolate.c -- work in a process of its own. The result stands in memory that both processes see: what the child had
  * written when a signal ended it is there. */
-#include "isolate.h"
+#include "common/isolate.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -65,10 +66,10 @@ static void limit_time(unsigned limit_s) {
 
 /* ---- the child ---- */
 
-td_status cli_run_isolated(void (*work)(void *user, void *result), void *user, void *result, size_t size,
-                           unsigned limit_s, cli_end *end, td_error *err) {
+td_status app_run_isolated(void (*work)(void *user, void *result), void *user, void *result, size_t size,
+                           unsigned limit_s, app_end *end, td_error *err) {
   shared *both = mmap(NULL, sizeof *both + size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  *end = (cli_end){0};
+  *end = (app_end){0};
   if (both == MAP_FAILED) return base_fail(err, TD_NO_RESOURCE, NULL, -1, "no memory: %s", strerror(errno));
   memcpy(both->result, result, size);
   fflush(NULL);

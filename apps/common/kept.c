@@ -6,9 +6,9 @@
 
 #include <treadle/defaults.h>
 
-#include "cli.h"
+#include "common/kept.h"
 
-void cli_make_folders(char *path) {
+void app_make_folders(char *path) {
   for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
     *slash = 0;
     mkdir(path, 0777);
@@ -17,18 +17,18 @@ void cli_make_folders(char *path) {
   mkdir(path, 0777);
 }
 
-bool cli_kept_place(cli_kept *k, const char *kind, const char *ending) {
+bool app_kept_place(app_kept *k, const char *kind, const char *ending) {
   if (!td_cache_folder(k->folder, sizeof k->folder)) return false;
   snprintf(k->path, sizeof k->path, "%s/%s-%016llx.%s", k->folder, kind,
            (unsigned long long)base_hash(k->key, strlen(k->key), 0), ending);
   return true;
 }
 
-td_status cli_no_cache(td_error *err) {
+td_status app_no_cache(td_error *err) {
   return base_fail(err, TD_BAD_FILE, NULL, -1, "there is no cache folder: set XDG_CACHE_HOME or HOME");
 }
 
-bool cli_kept_read(const cli_kept *k, char *text, int size) {
+bool app_kept_read(const app_kept *k, char *text, int size) {
   char key[sizeof k->key + 2];
   FILE *file = fopen(k->path, "r");
   const bool good = file && fgets(key, sizeof key, file) && fgets(text, size, file) && strchr(text, '\n');
@@ -38,10 +38,10 @@ bool cli_kept_read(const cli_kept *k, char *text, int size) {
   return true;
 }
 
-td_status cli_kept_write(cli_kept *k, const char *text, td_error *err) {
+td_status app_kept_write(app_kept *k, const char *text, td_error *err) {
   char fresh[sizeof k->path + 8];
   snprintf(fresh, sizeof fresh, "%s.new", k->path);
-  cli_make_folders(k->folder);
+  app_make_folders(k->folder);
   FILE *file = fopen(fresh, "w");
   bool written = file && fprintf(file, "%s\n%s\n", k->key, text) > 0;
   if (file) written = fclose(file) == 0 && written;

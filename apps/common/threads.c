@@ -1,5 +1,5 @@
 /* threads.c -- how many threads, and who says so: the option, the environment, or what the system allows. */
-#include "threads.h"
+#include "common/threads.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,19 +14,17 @@ static int64_t from_variable(const char *name) {
   return is_count && count <= 4096 ? count : 0;
 }
 
-td_status cli_threads_of(const cli_args *args, cli_threads *threads, td_error *err) {
+td_status app_threads_of(uint32_t asked, app_threads *threads, td_error *err) {
   static const char *const others[] = {"OMP_NUM_THREADS", "MKL_NUM_THREADS"};
-  int64_t count = 0;
-  TRY(cli_int(args, "threads", 1, 4096, &count, err));
-  *threads = (cli_threads){(uint32_t)count, "--threads"};
-  if (count) return TD_OK;
+  *threads = (app_threads){asked, "--threads"};
+  if (asked) return TD_OK;
   const char *own = getenv("TREADLE_NUM_THREADS");
-  *threads = (cli_threads){(uint32_t)from_variable("TREADLE_NUM_THREADS"), "TREADLE_NUM_THREADS"};
+  *threads = (app_threads){(uint32_t)from_variable("TREADLE_NUM_THREADS"), "TREADLE_NUM_THREADS"};
   if (own && *own && !threads->count)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "TREADLE_NUM_THREADS '%s': 1 to 4096 are allowed", own);
   for (size_t i = 0; i < 2 && !threads->count; i++) {
     const uint32_t most = sys_threads_read();
-    *threads = (cli_threads){(uint32_t)from_variable(others[i]), others[i]};
+    *threads = (app_threads){(uint32_t)from_variable(others[i]), others[i]};
     if (threads->count > most) threads->count = most; /* they are for other programs, too, on other machines */
   }
   if (!threads->count) threads->variable = NULL;

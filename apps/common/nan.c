@@ -4,12 +4,13 @@
 
 #include <treadle/experimental.h>
 
-#include "values.h"
+#include "common/feed.h"
+#include "common/print.h"
 
-int64_t cli_count_nan(const base_value *value) {
+int64_t app_count_nan(const base_value *value) {
   int64_t count = 0;
   for (int64_t i = 0; value->kind == BASE_LIST && i < value->list.count; i++)
-    count += cli_count_nan(&value->list.items[i]);
+    count += app_count_nan(&value->list.items[i]);
   if (value->kind != BASE_TENSOR || !base_is_float(value->tensor.dtype)) return count;
   base_walk w;
   const int64_t *strides[] = {value->tensor.strides};
@@ -20,26 +21,26 @@ int64_t cli_count_nan(const base_value *value) {
 }
 
 /* Where it comes from, as far as can be told without a run of each node: an input, or a weight. */
-static void note_source(const cli_args *args, const td_model *model, const cli_feed *feed) {
+static void note_source(const char *name, const td_model *model, const app_feed *feed) {
   char weight[512];
   td_error unused;
   for (size_t i = 0; i < feed->count; i++)
-    if (feed->given[i] && cli_count_nan(&feed->values[i])) {
-      cli_note("%s: input %s holds NaN itself", args->subject, feed->infos[i].name);
+    if (feed->given[i] && app_count_nan(&feed->values[i])) {
+      app_note("%s: input %s holds NaN itself", name, feed->infos[i].name);
       return;
     }
   if (td_model_nan_weight(model, weight, sizeof weight, &unused) == TD_OK)
-    cli_note("%s: the weight %s holds NaN itself", args->subject, weight);
-  else cli_note("%s: `treadle compare --check-nan` finds the node that makes it", args->subject);
+    app_note("%s: the weight %s holds NaN itself", name, weight);
+  else app_note("%s: `treadle compare --check-nan` finds the node that makes it", name);
 }
 
-void cli_note_nan(const cli_args *args, const td_model *model, const cli_feed *feed, const char *const *names,
+void app_note_nan(const char *name, const td_model *model, const app_feed *feed, const char *const *names,
                   const base_value *values, size_t count) {
   bool any = false;
   for (size_t i = 0; i < count; i++) {
-    const int64_t found = cli_count_nan(&values[i]);
-    if (found) cli_note("%s: result %s holds NaN, in %lld elements", args->subject, names[i], (long long)found);
+    const int64_t found = app_count_nan(&values[i]);
+    if (found) app_note("%s: result %s holds NaN, in %lld elements", name, names[i], (long long)found);
     any |= found > 0;
   }
-  if (any) note_source(args, model, feed);
+  if (any) note_source(name, model, feed);
 }

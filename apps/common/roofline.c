@@ -1,40 +1,42 @@
-/* roofline_cache.c -- the roofline as JSON, and the file in the user's cache folder that keeps it:
+/* roofline.c -- the roofline as JSON, and the file in the user's cache folder that keeps it:
  * $XDG_CACHE_HOME/treadle/roofline-KEY.json, KEY a hash of what the figures depend on. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "roofline.h"
+#include "common/kept.h"
+#include "common/print.h"
+#include "common/roofline.h"
 #include "sys/sys.h"
 
 static const char *const level_names[] = {"L1", "L2", "L3", "DRAM"};
 
-const char *cli_level_name(td_memory_level level) { return level_names[level]; }
+const char *app_level_name(td_memory_level level) { return level_names[level]; }
 
-json_t *cli_roofline_json(const td_roofline *r) {
+json_t *app_roofline_json(const td_roofline *r) {
   json_t *root = json_object(), *peaks = json_array(), *bandwidths = json_array();
   for (uint32_t i = 0; i < r->peak_count; i++) {
     const td_peak *p = &r->peaks[i];
     json_t *row = json_object();
-    cli_json_set(row, "isa", cli_json_text(p->isa));
-    cli_json_set(row, "dtype", cli_json_text(td_dtype_name(p->dtype)));
-    cli_json_set(row, "threads", json_integer(p->threads));
-    cli_json_set(row, "gflops", cli_json_real(p->per_second * 1e-9));
-    cli_json_set(peaks, NULL, row);
+    app_json_set(row, "isa", app_json_text(p->isa));
+    app_json_set(row, "dtype", app_json_text(td_dtype_name(p->dtype)));
+    app_json_set(row, "threads", json_integer(p->threads));
+    app_json_set(row, "gflops", app_json_real(p->per_second * 1e-9));
+    app_json_set(peaks, NULL, row);
   }
   for (uint32_t i = 0; i < r->bandwidth_count; i++) {
     const td_bandwidth *b = &r->bandwidths[i];
     json_t *row = json_object();
-    cli_json_set(row, "level", cli_json_text(level_names[b->level]));
-    cli_json_set(row, "threads", json_integer(b->threads));
-    cli_json_set(row, "bytes", json_integer((json_int_t)b->bytes));
-    cli_json_set(row, "read_gb_s", cli_json_real(b->read * 1e-9));
-    cli_json_set(row, "copy_gb_s", cli_json_real(b->copy * 1e-9));
-    cli_json_set(bandwidths, NULL, row);
+    app_json_set(row, "level", app_json_text(level_names[b->level]));
+    app_json_set(row, "threads", json_integer(b->threads));
+    app_json_set(row, "bytes", json_integer((json_int_t)b->bytes));
+    app_json_set(row, "read_gb_s", app_json_real(b->read * 1e-9));
+    app_json_set(row, "copy_gb_s", app_json_real(b->copy * 1e-9));
+    app_json_set(bandwidths, NULL, row);
   }
-  cli_json_set(root, "cpu", cli_json_text(r->cpu));
-  cli_json_set(root, "peaks", peaks);
-  cli_json_set(root, "bandwidths", bandwidths);
+  app_json_set(root, "cpu", app_json_text(r->cpu));
+  app_json_set(root, "peaks", peaks);
+  app_json_set(root, "bandwidths", bandwidths);
   return root;
 }
 
@@ -66,7 +68,7 @@ static bool read_bandwidth(const json_t *row, td_bandwidth *b) {
   return b->read > 0 && b->copy > 0;
 }
 
-/* False: not what cli_roofline_json wrote. */
+/* False: not what app_roofline_json wrote. */
 static bool from_json(const json_t *root, td_roofline *r) {
   const json_t *peaks = json_object_get(root, "peaks"), *bandwidths = json_object_get(root, "bandwidths");
   const char *cpu = json_string_value(json_object_get(root, "cpu"));
@@ -85,15 +87,15 @@ static bool from_json(const json_t *root, td_roofline *r) {
 /* ---- the file ---- */
 
 /* False: the user has no cache folder. */
-static bool find_place(uint32_t threads, cli_kept *p) {
+static bool find_place(uint32_t threads, app_kept *p) {
   sys_machine machine;
   sys_machine_read(&machine);
   snprintf(p->key, sizeof p->key, "%s; isa %x; %u threads; peaks by type; treadle %s", machine.cpu_name, machine.isa,
            threads ? threads : machine.threads, td_version());
-  return cli_kept_place(p, "roofline", "json");
+  return app_kept_place(p, "roofline", "json");
 }
 
-static bool load(const cli_kept *p, td_roofline *r) {
+static bool load(const app_kept *p, td_roofline *r) {
   json_t *root = json_load_file(p->path, 0, NULL);
   const char *key = json_string_value(json_object_get(root, "key"));
   bool good = key && strcmp(key, p->key) == 0 && from_json(root, r);
@@ -103,19 +105,19 @@ static bool load(const cli_kept *p, td_roofline *r) {
 
 /* Written beside and renamed: a reader sees the whole file or none. `settled`: a second measurement has changed
  * nothing. */
-static void save(cli_kept *p, const td_roofline *r, bool settled) {
+static void save(app_kept *p, const td_roofline *r, bool settled) {
   char fresh[sizeof p->path + 8];
-  json_t *root = cli_roofline_json(r);
-  cli_json_set(root, "key", cli_json_text(p->key));
-  cli_json_set(root, "settled", json_boolean(settled));
-  cli_make_folders(p->folder);
+  json_t *root = app_roofline_json(r);
+  app_json_set(root, "key", app_json_text(p->key));
+  app_json_set(root, "settled", json_boolean(settled));
+  app_make_folders(p->folder);
   snprintf(fresh, sizeof fresh, "%s.new", p->path);
   bool written = json_dump_file(root, fresh, JSON_INDENT(1)) == 0 && rename(fresh, p->path) == 0;
-  if (!written) cli_note("%s: cannot keep the roofline: %s", p->path, strerror(errno));
+  if (!written) app_note("%s: cannot keep the roofline: %s", p->path, strerror(errno));
   json_decref(root);
 }
 
-static bool is_settled(const cli_kept *p) {
+static bool is_settled(const app_kept *p) {
   json_t *root = json_load_file(p->path, 0, NULL);
   const bool settled = json_is_true(json_object_get(root, "settled"));
   json_decref(root);
@@ -125,11 +127,11 @@ static bool is_settled(const cli_kept *p) {
 /* ---- measuring ---- */
 
 static td_status measure(uint32_t threads, td_roofline *r, td_error *err) {
-  if (cli_is_terminal(stderr)) fprintf(stderr, "measuring the roofline of this machine ...");
+  if (app_is_terminal(stderr)) fprintf(stderr, "measuring the roofline of this machine ...");
   const td_roofline_options options = {.size = sizeof options, .threads = threads};
   *r = (td_roofline){.size = sizeof *r};
   td_status status = td_roofline_measure(&options, r, err);
-  if (cli_is_terminal(stderr)) fprintf(stderr, "\r\033[K");
+  if (app_is_terminal(stderr)) fprintf(stderr, "\r\033[K");
   return status;
 }
 
@@ -152,8 +154,8 @@ static bool keep_larger(td_roofline *kept, const td_roofline *fresh) {
   return raised;
 }
 
-td_status cli_roofline_again(uint32_t threads, td_roofline *r, bool *raised, td_error *err) {
-  cli_kept p;
+td_status app_roofline_again(uint32_t threads, td_roofline *r, bool *raised, td_error *err) {
+  app_kept p;
   td_roofline fresh;
   *raised = false;
   const bool placed = find_place(threads, &p);
@@ -161,7 +163,7 @@ td_status cli_roofline_again(uint32_t threads, td_roofline *r, bool *raised, td_
   TRY(measure(threads, &fresh, err));
   *raised = keep_larger(r, &fresh);
   if (placed) save(&p, r, !*raised);
-  if (*raised) cli_note("the roofline was measured on a busy machine, and is now measured again");
+  if (*raised) app_note("the roofline was measured on a busy machine, and is now measured again");
   return TD_OK;
 }
 
@@ -180,11 +182,11 @@ static bool falls(const td_roofline *r) {
   return falls;
 }
 
-td_status cli_roofline_read(uint32_t threads, bool fresh, td_roofline *roofline, td_error *err) {
-  cli_kept p;
+td_status app_roofline_read(uint32_t threads, bool fresh, td_roofline *roofline, td_error *err) {
+  app_kept p;
   bool raised, placed = find_place(threads, &p);
   if (placed && !fresh && load(&p, roofline))
-    return falls(roofline) ? cli_roofline_again(threads, roofline, &raised, err) : TD_OK;
+    return falls(roofline) ? app_roofline_again(threads, roofline, &raised, err) : TD_OK;
   TRY(measure(threads, roofline, err));
   if (placed) save(&p, roofline, false);
   return TD_OK;

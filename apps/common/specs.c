@@ -1,16 +1,18 @@
-/* specs.c -- what the options say of a model's inputs before it is loaded: formats that do not say it themselves
+/* specs.c -- what words of the user say of a model's inputs before it is loaded: formats that do not say it themselves
  * (TorchScript) need it, and names tell an ONNX file's inputs from weights that it lists among them. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "common/feed.h"
+#include "common/values.h"
 #include "fmt/fmt.h"
-#include "values.h"
 
 enum { MAX_SPECS = 256 };
 
 typedef struct spec_maker {
-  const cli_args *args;
+  const app_inputs *asked;
+  base_arena *arena;
   td_input_spec *specs;
   size_t count;
 } spec_maker;
@@ -27,7 +29,7 @@ static bool wants_specs(const char *path) {
 /* Is there room for one more? */
 static td_status make_room(const spec_maker *m, td_error *err) {
   if (m->count < MAX_SPECS) return TD_OK;
-  return base_fail(err, TD_UNSUPPORTED, m->args->operands[0], -1,
+  return base_fail(err, TD_UNSUPPORTED, m->asked->model, -1,
                    "--input and --shape describe more than %d inputs; leave out those that the model says itself, or "
                    "load it from C or Python",
                    MAX_SPECS);
@@ -40,7 +42,7 @@ static td_input_spec *add(spec_maker *m, const char *name) {
   return s;
 }
 
-td_status cli_spec_of_value(const base_value *value, const char *name, td_input_spec *spec, td_error *err) {
+td_status app_spec_of_value(const base_value *value, const char *name, td_input_spec *spec, td_error *err) {
   if (value->kind != BASE_TENSOR) return base_fail(err, TD_UNSUPPORTED, name, -1, "an input must be a tensor");
   *spec = (td_input_spec){.name = name, .dtype = value->tensor.dtype, .rank = value->tensor.rank};
   memcpy(spec->dims, value->tensor.dims, sizeof spec->dims);
@@ -51,23 +53,23 @@ td_status cli_spec_of_value(const base_value *value, const char *name, td_input_
 static td_status add_value(spec_maker *m, const base_value *value, const char *name, const char *typed, td_error *err) {
   TRY(make_room(m, err));
   td_input_spec *s = add(m, name);
-  TRY(cli_spec_of_value(value, s->name, s, err));
+  TRY(app_spec_of_value(value, s->name, s, err));
   s->path = typed;
   return TD_OK;
 }
 
 /* What --shape says of the input called `name`, for readers that make what the input is. False: nothing. */
 static bool shape_of(const spec_maker *m, const char *name, td_value_info *info) {
-  uint32_t cursor = 0;
   const size_t length = name ? strlen(name) : 0;
   td_error ignored;
   *info = (td_value_info){.name = name, .kind = "tensor", .dtype = TD_F32};
-  for (const char *text; name && (text = cli_next(m->args, "shape", &cursor)) != NULL;) {
+  for (uint32_t i = 0; name && i < m->asked->shapes.count; i++) {
+    const char *text = m->asked->shapes.at[i];
     if (strncmp(text, name, length) != 0 || text[length] != '=') continue;
     const base_str dims = {text + length + 1, strcspn(text + length + 1, ":")};
     const td_dtype dtype = base_dtype_from_name(base_str_of(dims.at + dims.length + (dims.at[dims.length] == ':')));
     if (dtype != TD_INVALID) info->dtype = dtype;
-    return cli_open_dims(dims, m->args->arena, &info->rank, info->dims, info->symbols, &ignored) == TD_OK;
+    return app_open_dims(dims, m->arena, &info->rank, info->dims, info->symbols, &ignored) == TD_OK;
   }
   return false;
 }
@@ -75,18 +77,18 @@ static bool shape_of(const spec_maker *m, const char *name, td_value_info *info)
 /* [NAME=]FILE or [NAME=]SHAPE:DTYPE:FILL. What cannot be read is reported later, where it is bound. */
 static td_status add_input(spec_maker *m, const char *text, td_error *err) {
   const char *equals = strchr(text, '='), *rest = equals ? equals + 1 : text;
-  base_arena *arena = m->args->arena;
+  base_arena *arena = m->arena;
   const char *name = equals ? base_arena_slice(arena, text, (size_t)(equals - text)) : NULL;
   base_value value;
   bool is_description = false;
   td_error ignored;
   td_value_info shape = {.size = sizeof shape};
-  cli_named_vec found = {0};
-  cli_read_how how = {arena, shape_of(m, name, &shape) ? &shape : NULL, cli_value(m->args, "preprocess")};
-  td_status status = cli_describe_value(base_str_of(rest), 0, arena, &value, &is_description, &ignored);
+  app_named_vec found = {0};
+  app_read_how how = {arena, shape_of(m, name, &shape) ? &shape : NULL, m->asked->preprocess};
+  td_status status = app_describe_value(base_str_of(rest), 0, arena, &value, &is_description, &ignored);
   if (!how.preprocess) how.preprocess = "imagenet";
   if (status == TD_OK && is_description) return add_value(m, &value, name, name, err);
-  status = cli_read_values(rest, &how, &found, err);
+  status = app_read_values(rest, &how, &found, err);
   const bool told = status == TD_UNSUPPORTED || access(rest, R_OK) != 0; /* else a model without sizes is to blame */
   if (status != TD_OK) return told ? status : TD_OK;
   for (uint32_t i = 0; i < found.count; i++) {
@@ -115,27 +117,9 @@ static td_status merge(td_input_spec *to, const td_input_spec *shape, bool typed
   return TD_OK;
 }
 
-static const struct {
-  const char *name;
-  td_dtype part;
-} complex_types[] = {{"c64", TD_F32}, {"c128", TD_F64}, {"c32", TD_F16}};
-enum { COMPLEX_TYPES = sizeof complex_types / sizeof *complex_types };
-
-td_dtype cli_part_of_complex(base_str name) {
-  for (size_t i = 0; i < COMPLEX_TYPES; i++)
-    if (base_str_is(name, complex_types[i].name)) return complex_types[i].part;
-  return TD_INVALID;
-}
-
-const char *cli_complex_of_part(td_dtype part) {
-  for (size_t i = 0; i < COMPLEX_TYPES; i++)
-    if (part == complex_types[i].part) return complex_types[i].name;
-  return td_dtype_name(part);
-}
-
 /* An element type, or that of the parts of complex numbers, which get an axis of their own. */
 static td_status take_type(base_str name, td_input_spec *s, td_error *err) {
-  const td_dtype part = cli_part_of_complex(name);
+  const td_dtype part = app_part_of_complex(name);
   s->dtype = part == TD_INVALID ? base_dtype_from_name(name) : part;
   if (s->dtype == TD_INVALID)
     return base_fail(err, TD_BAD_ARGUMENT, "--shape", -1, "%.*s is no element type", (int)name.length, name.at);
@@ -149,15 +133,14 @@ static td_status take_type(base_str name, td_input_spec *s, td_error *err) {
 
 /* Is it the size of a dimension that another --shape names, N=8? */
 static bool is_size(const spec_maker *m, const char *name, const td_input_spec *s) {
-  uint32_t cursor = 0;
   bool is = false;
-  for (const char *text; (text = cli_next(m->args, "shape", &cursor)) != NULL;) {
-    const char *dims = text + strcspn(text, "=");
+  for (uint32_t k = 0; k < m->asked->shapes.count; k++) {
+    const char *text = m->asked->shapes.at[k], *dims = text + strcspn(text, "=");
     td_input_spec other = {0};
     td_error ignored;
     if (!*dims) continue;
     const base_str sizes = {dims + 1, strcspn(dims + 1, ":")};
-    if (cli_open_dims(sizes, m->args->arena, &other.rank, other.dims, other.symbols, &ignored) != TD_OK) continue;
+    if (app_open_dims(sizes, m->arena, &other.rank, other.dims, other.symbols, &ignored) != TD_OK) continue;
     for (int32_t i = 0; i < other.rank; i++) is |= other.symbols[i] && strcmp(other.symbols[i], name) == 0;
   }
   return is && s->rank == 1 && s->dims[0] >= 0;
@@ -168,9 +151,9 @@ static td_status add_shape(spec_maker *m, const char *text, td_error *err) {
   const char *equals = strchr(text, '='), *colon = equals ? strchr(equals, ':') : NULL;
   td_input_spec s = {.dtype = TD_F32};
   if (!equals) return TD_OK; /* reported where it is used */
-  const char *name = base_arena_slice(m->args->arena, text, (size_t)(equals - text));
+  const char *name = base_arena_slice(m->arena, text, (size_t)(equals - text));
   size_t length = colon ? (size_t)(colon - equals) - 1 : strlen(equals + 1);
-  TRY(cli_open_dims((base_str){equals + 1, length}, m->args->arena, &s.rank, s.dims, s.symbols, err));
+  TRY(app_open_dims((base_str){equals + 1, length}, m->arena, &s.rank, s.dims, s.symbols, err));
   if (colon) TRY(take_type(base_str_of(colon + 1), &s, err));
   for (size_t i = 0; i < m->count && name; i++)
     if (m->specs[i].name && strcmp(m->specs[i].name, name) == 0) return merge(&m->specs[i], &s, colon != NULL, err);
@@ -182,11 +165,11 @@ static td_status add_shape(spec_maker *m, const char *text, td_error *err) {
 }
 
 /* Names alone, of formats that say the rest: NAME=... */
-static td_status add_names(spec_maker *m, const char *option, td_error *err) {
-  uint32_t cursor = 0;
-  for (const char *text; (text = cli_next(m->args, option, &cursor)) != NULL;) {
+static td_status add_names(spec_maker *m, const app_words *words, td_error *err) {
+  for (uint32_t i = 0; i < words->count; i++) {
+    const char *text = words->at[i];
     const size_t length = strcspn(text, "=");
-    const char *name = text[length] && length ? base_arena_slice(m->args->arena, text, length) : NULL;
+    const char *name = text[length] && length ? base_arena_slice(m->arena, text, length) : NULL;
     if (!name) continue;
     TRY(make_room(m, err));
     add(m, name);
@@ -194,22 +177,21 @@ static td_status add_names(spec_maker *m, const char *option, td_error *err) {
   return TD_OK;
 }
 
-td_status cli_make_specs(const cli_args *args, td_input_spec **specs, size_t *count, td_error *err) {
-  spec_maker m = {.args = args};
-  uint32_t cursor = 0;
+td_status app_make_specs(const app_inputs *asked, base_arena *arena, td_input_spec **specs, size_t *count,
+                         td_error *err) {
+  spec_maker m = {.asked = asked, .arena = arena};
   *specs = NULL;
-  m.specs = base_new(args->arena, td_input_spec, MAX_SPECS);
+  m.specs = base_new(arena, td_input_spec, MAX_SPECS);
   if (!m.specs) return base_no_memory(err, "inputs");
   *specs = m.specs;
-  if (!wants_specs(args->operands[0])) {
-    TRY(add_names(&m, "input", err));
-    TRY(add_names(&m, "shape", err));
+  if (!wants_specs(asked->model)) {
+    TRY(add_names(&m, &asked->values, err));
+    TRY(add_names(&m, &asked->shapes, err));
     *count = m.count;
     return TD_OK;
   }
-  for (const char *text; (text = cli_next(args, "input", &cursor)) != NULL;) TRY(add_input(&m, text, err));
-  cursor = 0;
-  for (const char *text; (text = cli_next(args, "shape", &cursor)) != NULL;) TRY(add_shape(&m, text, err));
+  for (uint32_t i = 0; i < asked->values.count; i++) TRY(add_input(&m, asked->values.at[i], err));
+  for (uint32_t i = 0; i < asked->shapes.count; i++) TRY(add_shape(&m, asked->shapes.at[i], err));
   *count = m.count;
   return TD_OK;
 }

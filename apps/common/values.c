@@ -1,23 +1,24 @@
-/* values_file.c -- files to values and back. The readers are rows of one table, found by the end of the file's name.
+/* values.c -- files to values and back. The readers are rows of one table, found by the end of the file's name.
  *
  * Files are mapped for as long as the process lives: values are views into them. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
+#include "common/values.h"
 #include "fmt/fmt.h"
 #include "sys/sys.h"
-#include "values.h"
 
-static td_status add_value(const cli_read_how *how, base_str name, const base_value *value, cli_named_vec *out,
+static td_status add_value(const app_read_how *how, base_str name, const base_value *value, app_named_vec *out,
                            td_error *err) {
-  cli_named *slot = base_vec_push(how->arena, out);
+  app_named *slot = base_vec_push(how->arena, out);
   if (!slot) return base_no_memory(err, "values");
-  *slot = (cli_named){.name = base_arena_slice(how->arena, name.at, name.length), .value = *value};
+  *slot = (app_named){.name = base_arena_slice(how->arena, name.at, name.length), .value = *value};
   return slot->name ? TD_OK : base_no_memory(err, "values");
 }
 
-static td_status add_tensor(const cli_read_how *how, base_str name, const base_tensor *tensor, cli_named_vec *out,
+static td_status add_tensor(const app_read_how *how, base_str name, const base_tensor *tensor, app_named_vec *out,
                             td_error *err) {
   base_value value = {.kind = BASE_TENSOR, .tensor = *tensor};
   return add_value(how, name, &value, out, err);
@@ -25,7 +26,7 @@ static td_status add_tensor(const cli_read_how *how, base_str name, const base_t
 
 /* ---- readers ---- */
 
-static td_status read_npy(const sys_mapping *file, const cli_read_how *how, cli_named_vec *out, td_error *err) {
+static td_status read_npy(const sys_mapping *file, const app_read_how *how, app_named_vec *out, td_error *err) {
   base_tensor tensor;
   td_dtype raw_as = how->info ? how->info->dtype : TD_INVALID;
   TRY(fmt_npy_read(how->arena, file->bytes, file->size, raw_as, &tensor, err));
@@ -38,7 +39,7 @@ static fmt_value_form form_of(const td_value_info *info) {
   return FMT_FORM_TENSOR;
 }
 
-static td_status read_pb(const sys_mapping *file, const cli_read_how *how, cli_named_vec *out, td_error *err) {
+static td_status read_pb(const sys_mapping *file, const app_read_how *how, app_named_vec *out, td_error *err) {
   base_value value;
   TRY(fmt_value_proto_read(how->arena, fmt_wire_of(file->bytes, file->size), form_of(how->info), &value, err));
   return add_value(how, BASE_STR(""), &value, out, err);
@@ -56,7 +57,7 @@ static void arena_free(void *user, void *memory, size_t bytes) {
   (void)bytes;
 }
 
-static td_status add_dictionary(const cli_read_how *how, const fmt_state_dict *dict, cli_named_vec *out,
+static td_status add_dictionary(const app_read_how *how, const fmt_state_dict *dict, app_named_vec *out,
                                 td_error *err) {
   for (uint32_t i = 0; i < dict->entries.count; i++) {
     TRY(add_tensor(how, dict->entries.at[i].name, &dict->entries.at[i].tensor, out, err));
@@ -64,7 +65,7 @@ static td_status add_dictionary(const cli_read_how *how, const fmt_state_dict *d
   return TD_OK;
 }
 
-static td_status read_npz(const sys_mapping *file, const cli_read_how *how, cli_named_vec *out, td_error *err) {
+static td_status read_npz(const sys_mapping *file, const app_read_how *how, app_named_vec *out, td_error *err) {
   td_allocator allocator = {how->arena, arena_alloc, arena_free};
   td_dtype raw_as = how->info ? how->info->dtype : TD_INVALID;
   fmt_state_dict *dict;
@@ -72,7 +73,7 @@ static td_status read_npz(const sys_mapping *file, const cli_read_how *how, cli_
   return add_dictionary(how, dict, out, err);
 }
 
-static td_status read_safetensors(const sys_mapping *file, const cli_read_how *how, cli_named_vec *out, td_error *err) {
+static td_status read_safetensors(const sys_mapping *file, const app_read_how *how, app_named_vec *out, td_error *err) {
   td_allocator allocator = {how->arena, arena_alloc, arena_free};
   fmt_state_dict *dict;
   TRY(fmt_safetensors_open(&allocator, file->bytes, file->size, &dict, err));
@@ -80,7 +81,7 @@ static td_status read_safetensors(const sys_mapping *file, const cli_read_how *h
 }
 
 /* One of the pictures of an input that is a list of them. */
-static td_status add_item(const cli_read_how *how, const base_tensor *tensor, cli_named_vec *out, td_error *err) {
+static td_status add_item(const app_read_how *how, const base_tensor *tensor, app_named_vec *out, td_error *err) {
   base_value *item = base_new(how->arena, base_value, 1);
   if (!item) return base_no_memory(err, "a list");
   *item = (base_value){.kind = BASE_TENSOR, .tensor = *tensor};
@@ -88,7 +89,7 @@ static td_status add_item(const cli_read_how *how, const base_tensor *tensor, cl
   return add_value(how, BASE_STR(""), &list, out, err);
 }
 
-static td_status read_image(const sys_mapping *file, const cli_read_how *how, cli_named_vec *out, td_error *err) {
+static td_status read_image(const sys_mapping *file, const app_read_how *how, app_named_vec *out, td_error *err) {
   static const int64_t of_list[] = {3, -1, -1};
   fmt_image image;
   base_tensor tensor;
@@ -102,7 +103,7 @@ static td_status read_image(const sys_mapping *file, const cli_read_how *how, cl
 }
 
 /* f32[channels,samples]; as [samples] or [1,channels,samples] where the input has that rank. */
-static td_status read_wav(const sys_mapping *file, const cli_read_how *how, cli_named_vec *out, td_error *err) {
+static td_status read_wav(const sys_mapping *file, const app_read_how *how, app_named_vec *out, td_error *err) {
   base_tensor samples;
   int64_t rate;
   TRY(fmt_wav_read(how->arena, file->bytes, file->size, &samples, &rate, err));
@@ -120,13 +121,13 @@ static td_status read_wav(const sys_mapping *file, const cli_read_how *how, cli_
 
 static const struct {
   const char *ending;
-  td_status (*read)(const sys_mapping *file, const cli_read_how *how, cli_named_vec *out, td_error *err);
+  td_status (*read)(const sys_mapping *file, const app_read_how *how, app_named_vec *out, td_error *err);
 } readers[] = {
     {".npy", read_npy},   {".npz", read_npz},    {".pb", read_pb},     {".safetensors", read_safetensors},
     {".jpg", read_image}, {".jpeg", read_image}, {".png", read_image}, {".wav", read_wav},
 };
 
-td_status cli_read_values(const char *path, const cli_read_how *how, cli_named_vec *out, td_error *err) {
+td_status app_read_values(const char *path, const app_read_how *how, app_named_vec *out, td_error *err) {
   sys_mapping file;
   size_t length = strlen(path);
   for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
@@ -143,9 +144,9 @@ td_status cli_read_values(const char *path, const cli_read_how *how, cli_named_v
   return status;
 }
 
-td_status cli_read_recorded(const char *path, const cli_read_how *how, base_value *value, td_error *err) {
+td_status app_read_recorded(const char *path, const app_read_how *how, base_value *value, td_error *err) {
   sys_mapping file;
-  cli_named_vec found = {0};
+  app_named_vec found = {0};
   TRY(sys_file_map(path, &file, err));
   TRY(base_error_name(err, read_pb(&file, how, &found, err), "%s", path));
   *value = found.at[0].value;
@@ -155,7 +156,7 @@ td_status cli_read_recorded(const char *path, const cli_read_how *how, base_valu
   return TD_OK;
 }
 
-td_status cli_write_npy(const char *path, const base_tensor *tensor, td_error *err) {
+td_status app_write_npy(const char *path, const base_tensor *tensor, td_error *err) {
   base_text bytes = {.allocator = &base_libc_allocator};
   td_status status = base_error_name(err, fmt_npy_write(&bytes, tensor, err), "%s", path);
   FILE *file = status == TD_OK ? fopen(path, "wb") : NULL;

@@ -3,9 +3,10 @@
 
 #include <treadle/experimental.h>
 
-#include "cli.h"
+#include "common/json.h"
+#include "common/known.h"
 
-td_status cli_known_names(base_arena *arena, const char *key, cli_name_vec *names, td_error *err) {
+td_status app_known_names(base_arena *arena, const char *key, app_name_vec *names, td_error *err) {
   size_t length = 0, i;
   json_t *name;
   TRY(td_capabilities(NULL, 0, &length, err));

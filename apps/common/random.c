@@ -2,10 +2,11 @@
  *
  * The numbers depend on the seed alone: splitmix64 (Steele, Lea, Flood 2014) and the Box-Muller transform. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "values.h"
+#include "common/values.h"
 
 static uint64_t next_bits(uint64_t *state) {
   uint64_t z = *state += 0x9e3779b97f4a7c15u;
@@ -22,7 +23,7 @@ static double next_normal(uint64_t *state) {
   return radius * cos(2 * 3.14159265358979323846 * next_unit(state));
 }
 
-td_status cli_fill_random(base_tensor *tensor, uint64_t seed, td_error *err) {
+td_status app_fill_random(base_tensor *tensor, uint64_t seed, td_error *err) {
   if (tensor->dtype == TD_STRING) {
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "strings cannot be made up: give a file");
   }
@@ -75,7 +76,7 @@ static td_status fill_with(base_tensor *tensor, base_str fill, td_error *err) {
   return TD_OK;
 }
 
-td_status cli_describe_value(base_str text, uint64_t seed, base_arena *arena, base_value *value, bool *is_description,
+td_status app_describe_value(base_str text, uint64_t seed, base_arena *arena, base_value *value, bool *is_description,
                              td_error *err) {
   base_str shape, dtype_name, fill;
   *is_description = split_description(text, &shape, &dtype_name, &fill);
@@ -85,13 +86,13 @@ td_status cli_describe_value(base_str text, uint64_t seed, base_arena *arena, ba
   int32_t rank;
   int64_t dims[TD_MAX_RANK], count;
   size_t bytes;
-  TRY(cli_dims(shape, &rank, dims, err));
+  TRY(app_dims(shape, &rank, dims, err));
   if (!base_numel(rank, dims, &count) || !base_dtype_bytes(dtype, count, &bytes)) {
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "'%.*s' has too many elements", (int)shape.length, shape.at);
   }
   void *data = base_arena_alloc_aligned(arena, bytes ? bytes : 1, 64);
   if (!data) return base_no_memory(err, "an input");
   *value = (base_value){.kind = BASE_TENSOR, .tensor = base_tensor_of(data, dtype, rank, dims)};
-  if (base_str_is(fill, "random")) return cli_fill_random(&value->tensor, seed, err);
+  if (base_str_is(fill, "random")) return app_fill_random(&value->tensor, seed, err);
   return fill_with(&value->tensor, fill, err);
 }

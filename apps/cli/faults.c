@@ -1,6 +1,24 @@
 /* faults.c -- commands of `treadle-debug`, a program beside `treadle` that finds what is wrong with a model: how they
- * are called, which both programs know. debug_main.c has what they do. */
-#include "trial.h"
+ * are called, which both programs know. debug/ has what they do. */
+#include "cli.h"
+
+#define OPTION_RTOL \
+  { "rtol", "R", "differences up to atol + R times the expected magnitude are rounding; default 1e-3", NULL, false }
+#define OPTION_ATOL \
+  { "atol", "A", "see --rtol; default 1e-4", NULL, false }
+#define OPTION_KERNELS                                                                       \
+  {                                                                                          \
+    "disable-kernels", "NAMES",                                                              \
+        "kernels whose steps run plain loops, separated by commas; `treadle bench --layers`" \
+        " names them",                                                                       \
+        NULL, false                                                                          \
+  }
+/* What every command that compares ways to run one model lets the caller say of the model and of the ways. */
+#define OPTIONS_TRIAL                                                                                                  \
+  OPTION_RTOL, OPTION_ATOL, CLI_OPTION_INPUT, CLI_OPTION_SHAPE, CLI_OPTION_METHOD, CLI_OPTION_BATCH,                   \
+      CLI_OPTION_PREPROCESS, CLI_OPTION_PASSES, OPTION_KERNELS, CLI_OPTION_ISA, CLI_OPTION_MATH, CLI_OPTION_PRECISION, \
+      CLI_OPTION_CC, CLI_OPTION_STRICT, CLI_OPTION_CC_LIMIT, CLI_OPTION_TUNED, CLI_OPTION_THREADS, CLI_OPTION_WEIGHTS, \
+      CLI_OPTION_SEED, CLI_OPTION_INJECT
 
 static const cli_option compare_options[] = {
     {"backends", "A,B",
@@ -8,7 +26,7 @@ static const cli_option compare_options[] = {
     {"expect", "DIR", "the reference is the recorded outputs DIR/NAME.npy, as `treadle run --output DIR` writes them",
      NULL, false},
     {"time-limit", "S", "timeout in seconds; default: none", NULL, false},
-    CLI_OPTIONS_TRIAL,
+    OPTIONS_TRIAL,
     CLI_OPTION_SPECIALISE,
     {"nodes", NULL, "show every node, even if the outputs agree", NULL, false},
     {"check-nan", NULL, "find the first node of B whose result has a NaN or an infinity", NULL, false},
@@ -45,7 +63,7 @@ const cli_command cli_compare = {
 };
 
 static const cli_option bisect_options[] = {
-    CLI_OPTION_BACKEND,    CLI_OPTIONS_TRIAL,
+    CLI_OPTION_BACKEND,    OPTIONS_TRIAL,
     CLI_OPTION_SPECIALISE, {"time-limit", "S", "timeout in seconds; default: 20 times eager's time + 10", NULL, false},
     CLI_OPTION_JSON,
 };
@@ -79,7 +97,7 @@ static const cli_option minify_options[] = {
     {"time-limit", "S", "timeout of a candidate in seconds; default: 10 times eager's time + 3 + 1 per 50 nodes", NULL,
      false},
     CLI_OPTION_BACKEND,
-    CLI_OPTIONS_TRIAL,
+    OPTIONS_TRIAL,
     CLI_OPTION_JSON,
 };
 

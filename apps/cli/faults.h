@@ -1,4 +1,4 @@
-/* faults.h -- what the commands of treadle-debug do; debug_main.c has their rows. */
+/* faults.h -- what the commands of treadle-debug do; debug/main.c has their table. */
 #ifndef CLI_FAULTS_H
 #define CLI_FAULTS_H
 #include "cli.h"

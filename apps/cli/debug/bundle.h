@@ -2,7 +2,7 @@
  * environment. */
 #ifndef CLI_BUNDLE_H
 #define CLI_BUNDLE_H
-#include "open.h"
+#include "cli/open.h"
 
 /* A file of the folder, to be written; NULL with `err` filled. */
 FILE *cli_bundle_open(base_arena *arena, const char *folder, const char *name, td_error *err);

@@ -1,7 +1,7 @@
-/* debug_main.c -- `treadle-debug COMMAND ...`, which `treadle COMMAND ...` starts with the command for its own name. */
+/* main.c -- `treadle-debug COMMAND ...`, which `treadle COMMAND ...` starts with the command for its own name. */
 #include <string.h>
 
-#include "faults.h"
+#include "cli/faults.h"
 
 static const struct {
   const cli_command *command;

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "engine.h"
+#include "cli/engine.h"
 #include "common/isolate.h"
 #include "bundle.h"
 #include "minify.h"

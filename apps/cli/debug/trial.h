@@ -2,7 +2,7 @@
 #ifndef CLI_TRIAL_H
 #define CLI_TRIAL_H
 #include "tolerance.h"
-#include "open.h"
+#include "cli/open.h"
 
 /* A way to run a model, where the options of the command leave it open; NULL: the default, or nothing. */
 typedef struct cli_way {
@@ -40,21 +40,4 @@ void cli_trial_close(cli_trial *trial);
 
 /* --rtol and --atol. */
 td_status cli_tolerance_asked(const cli_args *args, cli_tolerance *tolerance, td_error *err);
-#define CLI_OPTION_RTOL \
-  { "rtol", "R", "differences up to atol + R times the expected magnitude are rounding; default 1e-3", NULL, false }
-#define CLI_OPTION_ATOL \
-  { "atol", "A", "see --rtol; default 1e-4", NULL, false }
-#define CLI_OPTION_KERNELS                                                                   \
-  {                                                                                          \
-    "disable-kernels", "NAMES",                                                              \
-        "kernels whose steps run plain loops, separated by commas; `treadle bench --layers`" \
-        " names them",                                                                       \
-        NULL, false                                                                          \
-  }
-/* What every command that compares ways to run one model lets the caller say of the model and of the ways. */
-#define CLI_OPTIONS_TRIAL                                                                                    \
-  CLI_OPTION_RTOL, CLI_OPTION_ATOL, CLI_OPTION_INPUT, CLI_OPTION_SHAPE, CLI_OPTION_METHOD, CLI_OPTION_BATCH, \
-      CLI_OPTION_PREPROCESS, CLI_OPTION_PASSES, CLI_OPTION_KERNELS, CLI_OPTION_ISA, CLI_OPTION_MATH,         \
-      CLI_OPTION_PRECISION, CLI_OPTION_CC, CLI_OPTION_STRICT, CLI_OPTION_CC_LIMIT, CLI_OPTION_TUNED,         \
-      CLI_OPTION_THREADS, CLI_OPTION_WEIGHTS, CLI_OPTION_SEED, CLI_OPTION_INJECT
 #endif

@@ -6,7 +6,7 @@
 #include "common/known.h"
 #include "common/isolate.h"
 #include "chain.h"
-#include "faults.h"
+#include "cli/faults.h"
 #include "common/measure.h"
 #include "runner.h"
 

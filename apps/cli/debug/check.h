@@ -1,7 +1,7 @@
 /* check.h -- the parts of `treadle check`: finding cases, the skip list, and one case. */
 #ifndef CLI_CHECK_H
 #define CLI_CHECK_H
-#include "cli.h"
+#include "cli/cli.h"
 
 typedef struct check_settings {
   const char *backend;         /* NULL: the default */

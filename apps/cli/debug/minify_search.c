@@ -4,8 +4,8 @@
 #include <treadle/debug.h>
 
 #include "base/digest.h"
-#include "engine.h"
-#include "graph_file.h"
+#include "cli/engine.h"
+#include "cli/graph_file.h"
 #include "minify.h"
 #include "sys/sys.h"
 

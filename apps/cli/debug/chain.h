@@ -1,7 +1,7 @@
 /* chain.h -- from the user's node to the machine code that computes it, for people. */
 #ifndef CLI_CHAIN_H
 #define CLI_CHAIN_H
-#include "cli.h"
+#include "cli/cli.h"
 
 /* "node /add (Add): graph node td::fused of 3 nodes (/add, /mul, /relu), kernel fused_add_mul_relu_0, generated code
  * FILE.c:120", in the arena; NULL: out of memory. */

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "chain.h"
-#include "engine.h"
+#include "cli/engine.h"
 #include "trial.h"
 
 cli_way cli_way_asked(const cli_args *args) {

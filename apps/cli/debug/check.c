@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "check.h"
-#include "faults.h"
-#include "options.h"
+#include "cli/faults.h"
+#include "cli/options.h"
 
 typedef enum verdict { PASSED, FAILED, SKIPPED } verdict;
 

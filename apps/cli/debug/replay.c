@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include "common/kept.h"
-#include "engine.h"
+#include "cli/engine.h"
 #include "common/isolate.h"
-#include "faults.h"
+#include "cli/faults.h"
 #include "trial.h"
 
 /* The value of `name` among the lines of options.txt, of a variant in the folder around it, in the arena; NULL: it is

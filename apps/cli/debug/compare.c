@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine.h"
+#include "cli/engine.h"
 #include "common/isolate.h"
 #include "chain.h"
-#include "faults.h"
+#include "cli/faults.h"
 #include "runner.h"
 
 #include <treadle/experimental.h>

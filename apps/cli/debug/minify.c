@@ -7,9 +7,9 @@
 
 #include "bundle.h"
 #include "common/kept.h"
-#include "engine.h"
-#include "faults.h"
-#include "graph_file.h"
+#include "cli/engine.h"
+#include "cli/faults.h"
+#include "cli/graph_file.h"
 #include "common/measure.h"
 #include "minify.h"
 

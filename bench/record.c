@@ -1,5 +1,6 @@
 /* record.c -- see record.h. */
 #include "bench/record.h"
+#include "plan/bind.h"
 #include "sys/topology.h"
 
 #include <math.h>

@@ -261,7 +261,7 @@ static double find_far(const run_session *session, const recording *r, const wal
     if (slot == PLAN_NONE || session->main.values[slot].kind != BASE_TENSOR) continue;
     const uint32_t root = plan->slots.at[slot].root;
     const double bytes = (double)base_tensor_bytes(&session->main.values[slot].tensor);
-    if (plan->slots.at[root].place == PLAN_CONST || bytes > plan->speed->own_bytes) continue;
+    if (plan->slots.at[root].place == PLAN_CONST || bytes > plan->here.speed->own_bytes) continue;
     far += bytes * (session->active->spread[root] ? spread : others);
   }
   return far;
@@ -291,7 +291,7 @@ static void record(simulation *s, uint32_t threads) {
   check(td_pool_new(&(td_pool_options){.size = sizeof(td_pool_options), .threads = 1}, &pool, &err), &err);
   td_session *session = open_alone(s, pool, threads);
   if (!s->plan.count) name_steps(s, session);
-  s->machine.far_per_ns = session->run->plan->speed->far_per_ns;
+  s->machine.far_per_ns = session->run->plan->here.speed->far_per_ns;
   record_open(r, session->run, threads);
   const uint64_t end = sys_clock_ns() + (uint64_t)(s->o.seconds * 1e9);
   do {
@@ -381,14 +381,14 @@ static void add_weights(const simulation *s, const run_session *session, uint32_
   const base_call *call = &session->main.steps[number].call;
   run_near near;
   if (step->kind != PLAN_CALL) return;
-  if (session->general->copies) call = run_near_call(session->general->copies, call, &near);
+  if (session->general->here.copies) call = run_near_call(session->general->here.copies, call, &near);
   for (uint32_t i = 0; i < step->in_count; i++) {
     const uint32_t slot = plan->operands.at[step->in + i];
     if (slot == PLAN_NONE || plan->slots.at[plan->slots.at[slot].root].place != PLAN_CONST) continue;
     if (call->in[i]->kind != BASE_TENSOR) continue;
     const double bytes = (double)base_tensor_bytes(&call->in[i]->tensor);
     sum[0] += bytes;
-    if (node_of(s, session->general->copies, call->in[i]->tensor.data) != node) sum[1] += bytes;
+    if (node_of(s, session->general->here.copies, call->in[i]->tensor.data) != node) sum[1] += bytes;
   }
 }
 

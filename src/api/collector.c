@@ -51,7 +51,7 @@ void td_collector_resume(td_collector *collector) {
 static const char *step_name(const plan_exe *plan, const plan_step *step) {
   const bool calls = step->kind == PLAN_CALL || step->kind == PLAN_SHOW;
   if (!calls) return "control";
-  const plan_link *f = &plan->links.at[step->function];
+  const plan_link *f = &plan->here.links.at[step->function];
   const ir_op *op = f->op;
   return op && !(op->flags & IR_OP_LOOP) ? op->name : f->name;
 }

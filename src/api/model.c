@@ -302,7 +302,7 @@ static bool mapped(const td_model *m, const void *at) {
 static bool shared(const plan_exe *plan, uint32_t variant, const void *base) {
   for (uint32_t k = 0; k < variant; k++)
     for (uint32_t i = 0; i < plan_at(plan, k)->segments.count; i++)
-      if (plan_at(plan, k)->bases.at[i] == base) return true;
+      if (plan_at(plan, k)->here.bases.at[i] == base) return true;
   return false;
 }
 
@@ -319,7 +319,7 @@ static void count_weights(td_model *m) {
     const plan_exe *plan = plan_at(m->plan, k);
     for (uint32_t i = 0; i < plan->slots.count; i++) {
       const plan_slot *s = &plan->slots.at[i];
-      if (s->place != PLAN_CONST || shared(m->plan, k, plan->bases.at[s->segment])) continue;
+      if (s->place != PLAN_CONST || shared(m->plan, k, plan->here.bases.at[s->segment])) continue;
       const size_t bytes = constant_bytes(s);
       m->stats.weights_bytes += bytes;
       if (k) m->stats.variant_bytes += bytes;
@@ -455,7 +455,7 @@ static td_status load(td_model *m, uint64_t started, td_error *err) {
   m->brief = !api_is_saved(m) && !m->builtin && !m->dump && !m->for_file && !m->keep_f32[0];
   TRY(api_is_saved(m) ? api_open(m, started, err) : api_tell_error(m, make(m, started, err), err));
   m->stats.backend = plan_name(m->plan, m->plan->backend);
-  m->stats.variants = m->plan->variants.count;
+  m->stats.variants = m->plan->here.variants.count;
   for (uint32_t i = 0; i < plan_count(m->plan); i++) m->stats.steps += plan_at(m->plan, i)->steps.count;
   m->stats.gflop = m->plan->flops * 1e-9;
   m->stats.gbyte = m->plan->bytes * 1e-9;
@@ -664,7 +664,7 @@ td_status td_model_get_stats(const td_model *model, td_model_stats *stats, td_er
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_model_get_stats needs a model and a struct");
   td_model_stats all = model->stats;
   for (uint32_t i = 0; i < plan_count(model->plan); i++) {
-    const plan_tier *tier = plan_at(model->plan, i)->tier;
+    const plan_tier *tier = plan_at(model->plan, i)->here.tier;
     if (tier) all.waiting += atomic_load_explicit(&tier->waiting, memory_order_acquire);
   }
   return api_write_stats(stats, &all, sizeof all, err);

@@ -20,11 +20,11 @@ static plan_exe *retell(const td_model *m, const plan_exe *plan, base_arena *are
 
 static plan_exe *retell_all(const td_model *m, base_arena *arena) {
   plan_exe *told = retell(m, m->plan, arena);
-  const uint32_t count = m->plan->variants.count;
+  const uint32_t count = m->plan->here.variants.count;
   plan_exe **variants = told ? base_new(arena, plan_exe *, (size_t)count + 1) : NULL;
   for (uint32_t i = 0; variants && i < count; i++)
-    if (!(variants[i] = retell(m, m->plan->variants.at[i], arena))) return NULL;
-  if (variants) told->variants.at = variants;
+    if (!(variants[i] = retell(m, m->plan->here.variants.at[i], arena))) return NULL;
+  if (variants) told->here.variants.at = variants;
   return variants ? told : NULL;
 }
 

@@ -103,7 +103,7 @@ static td_status print_one(const td_model *model, const view *v, uint32_t number
   ir_graph *graph = NULL;
   const api_variant *variant = v->graph && number ? &model->variants.at[number - 1] : NULL;
   if (v->graph) TRY(v->graph(model, variant, &graph, err));
-  if (number) base_text_print(text, "# variant %s\n", plan_at(model->plan, number)->label);
+  if (number) base_text_print(text, "# variant %s\n", plan_at(model->plan, number)->here.label);
   const td_status status = v->print(model, number, graph, text);
   ir_graph_free(graph);
   return status == TD_OK && !text->failed ? TD_OK : base_no_memory(err, "the text of a model");

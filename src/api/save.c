@@ -1,5 +1,6 @@
 /* save.c -- models as files that run without being compiled: written, and opened again. */
 #include "api/api_priv.h"
+#include "plan/file.h"
 #include "sys/code.h"
 
 #include <string.h>

@@ -57,7 +57,7 @@ static td_status find_pool(td_session *s, const td_session_options *o, run_pool 
   bool parallel = false, forks = false;
   for (uint32_t k = 0; k < plan_count(s->model->plan); k++) {
     const plan_exe *plan = plan_at(s->model->plan, k);
-    for (uint32_t i = 0; i < plan->links.count; i++) parallel |= plan->links.at[i].parallel;
+    for (uint32_t i = 0; i < plan->here.links.count; i++) parallel |= plan->here.links.at[i].parallel;
     for (uint32_t i = 0; i < plan->steps.count; i++) forks |= plan->steps.at[i].kind == PLAN_FORK;
   }
   const uint32_t interop = !forks ? 1 : o->interop_threads ? o->interop_threads : o->threads;

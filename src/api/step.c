@@ -79,9 +79,9 @@ td_status td_session_get_step(const td_session *session, size_t index, td_step *
                 .kernel = "",
                 .origins = s->origin_count,
                 .multiplied = TD_F32,
-                .variant = plan->label};
+                .variant = plan->here.label};
   if (s->kind == PLAN_CALL || s->kind == PLAN_SHOW) {
-    const plan_link *f = &plan->links.at[s->function];
+    const plan_link *f = &plan->here.links.at[s->function];
     const ir_op *op = f->op;
     to.kernel = f->name;
     to.multiplied = multiplied_by(f->name);

@@ -48,7 +48,7 @@ td_status td_model_nan_weight(const td_model *model, char *name, size_t size, td
 td_status api_copy_to_nodes(td_model *m, td_error *err) {
   if (!m->node_copies || m->for_file || m->lacks) return TD_OK;
   TRY(run_copies_new(m->plan, m->node_copies, &m->allocator, &m->copies, err));
-  m->plan->copies = m->copies;
+  m->plan->here.copies = m->copies;
   m->stats.memory_nodes = run_copies_nodes(m->copies);
   m->stats.node_bytes = run_copies_bytes(m->copies);
   return TD_OK;

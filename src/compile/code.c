@@ -98,9 +98,9 @@ static bool locate(const void *code, const char *name, plan_code *place) {
 }
 
 static void take_code(plan_exe *plan, codegen_code *code) {
-  plan->code = code;
-  plan->release_code = release;
-  plan->locate_code = locate;
+  plan->here.code = code;
+  plan->here.release_code = release;
+  plan->here.locate_code = locate;
 }
 
 /* The plan keeps the objects that its code came of. */

@@ -135,8 +135,8 @@ void compile_finish(plan_exe *plan, const compile_setting *setting) {
   if (kept) *kept = *setting->tuning;
   base_speed *speed = base_new(plan->arena, base_speed, 1);
   if (speed) *speed = kern_speed(setting->tuning);
-  plan->tuning = kept; /* without memory for these a plan is as good but for speed */
-  if (speed) plan->speed = speed;
+  plan->here.tuning = kept; /* without memory for these a plan is as good but for speed */
+  if (speed) plan->here.speed = speed;
   uint32_t count;
   const kern_level *levels = kern_levels(&count);
   for (uint32_t i = count; i-- > 0;)

@@ -10,7 +10,7 @@ static td_status add_step(compile_code *code, const plan_step *s, uint32_t *numb
   compile_loop loop = {.ranks = ranks, .dims = dims, .origins = origins, .origin_count = s->origin_count};
   const fuse_loop *p = &loop.program;
   if (!origins) return base_no_memory(code->err, "origins");
-  const ir_op *op = plan->links.at[s->function].op;
+  const ir_op *op = plan->here.links.at[s->function].op;
   if (!op || !fuse_program_of(op, plan_attrs(plan, s->attrs), s->in_count, &loop.program)) return TD_OK;
   for (uint32_t k = 0; k < p->in_count; k++) {
     const uint32_t own = p->front ? s->in : s->out; /* the first, of a chain */

@@ -1,13 +1,14 @@
 /* restore.c -- a saved plan, made ready to run. That its functions suit their operands is found out as the compiler
  * finds it: an operator is asked again which kernel it has for what the plan says of its operands. */
 #include "compile/compile_priv.h"
+#include "plan/file.h"
 
 #include <string.h>
 
 static td_status unfit(const plan_exe *plan, uint32_t number, const char *what, td_error *err) {
   const plan_step *s = &plan->steps.at[number];
   return base_fail(err, TD_BAD_FILE, plan_name(plan, s->name), -1, "the plan is damaged: step %u (%s): %s", number,
-                   plan->links.at[s->function].name, what);
+                   plan->here.links.at[s->function].name, what);
 }
 
 static bool present(const plan_exe *plan, const plan_step *s, uint32_t i) {
@@ -86,7 +87,7 @@ static td_status check_copy(const plan_exe *plan, uint32_t number, td_error *err
 static td_status check_step(const plan_exe *plan, uint32_t number, base_arena *scratch, td_error *err) {
   const plan_step *s = &plan->steps.at[number];
   const plan_function *f = &plan->functions.at[s->function];
-  const ir_op *op = plan->links.at[s->function].op;
+  const ir_op *op = plan->here.links.at[s->function].op;
   if ((s->kind == PLAN_SHOW) != (f->role == PLAN_SHOWS))
     return unfit(plan, number, "it is called as what it is not", err);
   if (!op) return check_copy(plan, number, err);
@@ -114,7 +115,7 @@ static td_status restore(plan_exe *plan, const ir_opset *ops, const compile_sett
   const plan_symbols symbols = compile_symbols(&names);
   TRY(plan_complete(plan, &symbols, err));
   TRY(check_steps(plan, scratch, err));
-  if (!plan->code) TRY(compile_recode(plan, ops, setting, scratch, err));
+  if (!plan->here.code) TRY(compile_recode(plan, ops, setting, scratch, err));
   return plan->aligned_inputs ? lower_find_batches(plan, scratch, err) : TD_OK;
 }
 
@@ -129,9 +130,9 @@ static td_status restore_one(plan_exe *plan, const ir_opset *ops, const compile_
 
 td_status compile_restore(plan_exe *plan, const ir_opset *ops, const compile_setting *setting, td_error *err) {
   TRY(restore_one(plan, ops, setting, err));
-  for (uint32_t i = 0; i < plan->variants.count; i++) {
-    TRY(restore_one(plan->variants.at[i], ops, setting, err));
-    TRY(plan_check_variant(plan, plan->variants.at[i], err));
+  for (uint32_t i = 0; i < plan->here.variants.count; i++) {
+    TRY(restore_one(plan->here.variants.at[i], ops, setting, err));
+    TRY(plan_check_variant(plan, plan->here.variants.at[i], err));
   }
   return TD_OK;
 }

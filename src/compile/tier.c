@@ -27,7 +27,7 @@ typedef struct tier {
 /* The kernels have their functions: all functions of the plan that go by their names get them. */
 static void hand_over(void *user, const codegen_kernel *kernels, uint32_t count) {
   tier *t = user;
-  plan_tier *to = t->plan->tier;
+  plan_tier *to = t->plan->here.tier;
   for (uint32_t i = 0; i < count; i++) {
     plan_generated *made = &t->made[&kernels[i] - t->kernels];
     *made = (plan_generated){kernels[i].run, kernels[i].body};
@@ -47,7 +47,7 @@ static void work(void *user) {
   const td_status status = codegen_load(t->kernels, t->count, &t->setting, t->arena, &t->code, &err);
   const bool stopped = atomic_load_explicit(&t->stop, memory_order_relaxed);
   if (status != TD_OK && !stopped && t->warn) t->warn(t->warn_user, err.text);
-  atomic_store_explicit(&t->plan->tier->waiting, 0, memory_order_release);
+  atomic_store_explicit(&t->plan->here.tier->waiting, 0, memory_order_release);
   atomic_store_explicit(&t->done, true, memory_order_release);
 }
 
@@ -120,20 +120,20 @@ td_status compile_make_tier(compile_code *c, bool *tiered) {
     return base_no_memory(c->err, "code");
   }
   atomic_store_explicit(&shared->waiting, t->count, memory_order_relaxed);
-  c->plan->tier = shared;
-  c->plan->code = t;
-  c->plan->release_code = release;
-  c->plan->locate_code = locate;
+  c->plan->here.tier = shared;
+  c->plan->here.code = t;
+  c->plan->here.release_code = release;
+  c->plan->here.locate_code = locate;
   return TD_OK;
 }
 
 td_status compile_start_tier(plan_exe *plan, td_error *err) {
-  tier *t = plan->code;
+  tier *t = plan->here.code;
   td_error unused;
-  if (!plan->tier) return TD_OK;
-  void *at = base_arena_array(plan->arena, (size_t)plan->functions.count + 1, sizeof *plan->tier->at);
+  if (!plan->here.tier) return TD_OK;
+  void *at = base_arena_array(plan->arena, (size_t)plan->functions.count + 1, sizeof *plan->here.tier->at);
   if (!at) return base_no_memory(err, "code");
-  plan->tier->at = at;
+  plan->here.tier->at = at;
   t->started = sys_thread_start(&t->thread, work, t, &unused) == TD_OK;
   if (!t->started) work(t); /* no thread is to be had: then now */
   return TD_OK;

@@ -19,7 +19,7 @@ typedef struct search {
 /* What the step's operator says of its operands; 0: it does not work sample by sample. */
 static uint8_t held_operands(const plan_exe *plan, const plan_step *s) {
   if ((s->kind != PLAN_CALL && s->kind != PLAN_SHOW) || s->defines || !s->in_count || !s->out_count) return 0;
-  const ir_op *op = plan->links.at[s->function].op;
+  const ir_op *op = plan->here.links.at[s->function].op;
   const uint32_t x = plan->operands.at[s->in];
   if (x == PLAN_NONE || plan->slots.at[x].rank < 1) return 0;
   if (!op) return 1; /* a copy */
@@ -29,7 +29,7 @@ static uint8_t held_operands(const plan_exe *plan, const plan_step *s) {
 }
 
 static bool is_elementwise(const plan_exe *plan, const plan_step *s) {
-  const ir_op *op = plan->links.at[s->function].op;
+  const ir_op *op = plan->here.links.at[s->function].op;
   return op && op->flags & IR_OP_ELEMENTWISE;
 }
 

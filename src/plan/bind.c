@@ -253,10 +253,10 @@ td_status plan_choose_variant(const plan_exe *plan, const base_value *given, bas
                               td_error *err) {
   int64_t *symbols;
   *number = 0;
-  if (!plan->variants.count) return TD_OK;
+  if (!plan->here.variants.count) return TD_OK;
   TRY(solve_sizes(plan, given, arena, &symbols, err));
-  for (uint32_t i = plan->variants.count; i > 0; i--)
-    if (has_sizes(plan->variants.at[i - 1], symbols)) *number = i;
+  for (uint32_t i = plan->here.variants.count; i > 0; i--)
+    if (has_sizes(plan->here.variants.at[i - 1], symbols)) *number = i;
   return TD_OK;
 }
 

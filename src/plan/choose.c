@@ -4,7 +4,7 @@
  * Small parts keep what a step leaves to the next one in a cache; large ones read the weights less often and fill the
  * tiles of kernels better. Neighbouring steps may differ: what passes between them then goes through memory. The parts
  * of least cost are found from front to back, for every part the cheapest way to come to it. */
-#include "plan/plan.h"
+#include "plan/bind.h"
 
 enum { MOST_OPTIONS = 12 }; /* the whole batch, and that halved again and again */
 

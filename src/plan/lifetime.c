@@ -130,7 +130,7 @@ static bool renews_carried(plan_exe *plan, uint32_t loop, uint32_t number, uint3
 /* Whose place the result may take: a mask of operands. */
 static uint32_t allows_in_place(const plan_exe *plan, const plan_step *s) {
   if (s->kind != PLAN_CALL || s->out_count != 1 || s->defines) return 0;
-  return plan->links.at[s->function].in_place;
+  return plan->here.links.at[s->function].in_place;
 }
 
 static void take_places(plan_exe *plan, const uint32_t *loop_of) {
@@ -204,21 +204,22 @@ static plan_making find_making(plan_exe *plan, const plan_state *state, bool for
       after->dtype == TD_STRING || base_dtype(after->dtype)->bits < 8 || count_results(plan, state->after) != 1)
     return PLAN_MADE_ANYWHERE;
   const plan_step *s = forks ? NULL : maker(plan, state->after);
-  const bool in_place = s && plan->links.at[s->function].appends && renews(plan, s, state->after, state->port.slot);
+  const bool in_place =
+      s && plan->here.links.at[s->function].appends && renews(plan, s, state->after, state->port.slot);
   return in_place ? PLAN_MADE_IN_PLACE : PLAN_MADE_BESIDE;
 }
 
 static td_status find_all_renewed(plan_exe *plan, td_error *err) {
   const bool forks = has_fork(plan);
-  plan->renewed.count = plan->making.count = 0;
+  plan->here.renewed.count = plan->here.making.count = 0;
   for (uint32_t i = 0; i < plan->states.count; i++) {
-    uint32_t *making = base_vec_push(plan->arena, &plan->making);
+    uint32_t *making = base_vec_push(plan->arena, &plan->here.making);
     if (!making) return base_no_memory(err, "the plan");
     *making = find_making(plan, &plan->states.at[i], forks);
   }
   if (forks) return TD_OK;
   for (uint32_t i = 0; i < plan->outputs.count; i++) {
-    uint32_t *renewed = base_vec_push(plan->arena, &plan->renewed);
+    uint32_t *renewed = base_vec_push(plan->arena, &plan->here.renewed);
     if (!renewed) return base_no_memory(err, "the plan");
     *renewed = find_renewed(plan, plan->outputs.at[i].slot);
   }

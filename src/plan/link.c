@@ -64,7 +64,7 @@ td_status plan_link_function(plan_exe *plan, uint32_t index, const plan_symbols 
   TRY(find_kernel(plan, f, symbols, &have, err));
   if (f->code && symbols->find_code) symbols->find_code(symbols->user, plan_name(plan, f->code), &have.code);
   const bool copies = f->role == PLAN_COPY || f->role == PLAN_COPY_TAIL;
-  plan_link *link = &plan->links.at[index];
+  plan_link *link = &plan->here.links.at[index];
   *link = (plan_link){.name = have.code.run ? plan_name(plan, f->code)
                               : f->kernel   ? plan_name(plan, f->kernel)
                               : copies      ? "copy"

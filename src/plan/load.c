@@ -2,6 +2,7 @@
  * plan_verify. They are copied first, so that nobody can change them behind its back; constants stay in the mapping. */
 #include "base/digest.h"
 #include "base/size.h"
+#include "plan/file.h"
 #include "plan/file_priv.h"
 
 #include <stdio.h>
@@ -138,7 +139,7 @@ static td_status map_constants(const loading *l) {
   if (!unread || !file) return base_no_memory(l->err, "a plan");
   *unread = (plan_unread){
       .file = file, .base = base, .bytes = s->bytes, .offset = s->offset, .constants = table, .count = count};
-  l->plan->unread = unread;
+  l->plan->here.unread = unread;
   return TD_OK;
 }
 
@@ -147,7 +148,7 @@ static td_status damaged_constant(const plan_unread *u, uint64_t offset, const c
 }
 
 td_status plan_check_constants(const plan_exe *plan, td_error *err) {
-  plan_unread *u = plan->unread;
+  plan_unread *u = plan->here.unread;
   if (!u || __atomic_load_n(&u->whole, __ATOMIC_RELAXED)) return TD_OK;
   for (uint32_t i = 0; i < u->count; i++) {
     const file_constant *c = &u->constants[i];
@@ -166,7 +167,7 @@ static td_status read_strings(const loading *l, plan_slot *slot) {
   int64_t dims[BASE_MAX_RANK], count;
   size_t bytes;
   const uint64_t room = plan->segments.at[0];
-  const char *base = plan->bases.at[0];
+  const char *base = plan->here.bases.at[0];
   for (int32_t i = 0; i < slot->rank && i < BASE_MAX_RANK; i++) dims[i] = slot->dims[i];
   if (slot->rank < 0 || slot->rank > BASE_MAX_RANK || !base_numel(slot->rank, dims, &count) ||
       !base_mul((size_t)count, sizeof(file_string), &bytes) || !base_in_range(slot->offset, bytes, room))
@@ -287,10 +288,10 @@ static td_status read_variants(const loading *l, uint32_t general) {
     file_facts facts;
     TRY(is_special(l, i, &special));
     if (!special) break;
-    if (l->plan->variants.count == PLAN_VARIANTS) return damaged(l, 0, "a plan has too many variants");
+    if (l->plan->here.variants.count == PLAN_VARIANTS) return damaged(l, 0, "a plan has too many variants");
     loading own = *l;
     own.plan = plan_new(base_arena_allocator(l->plan->arena));
-    plan_exe **to = own.plan ? base_vec_push(l->plan->arena, &l->plan->variants) : NULL;
+    plan_exe **to = own.plan ? base_vec_push(l->plan->arena, &l->plan->here.variants) : NULL;
     if (!to) {
       plan_free(own.plan);
       return base_no_memory(l->err, "a plan");
@@ -345,7 +346,7 @@ static void find_shown_roots(plan_exe *plan) {
 
 static td_status link_all(plan_exe *plan, const plan_symbols *symbols, td_error *err) {
   for (uint32_t i = 0; i < plan->functions.count; i++) {
-    const plan_link *link = base_vec_push(plan->arena, &plan->links);
+    const plan_link *link = base_vec_push(plan->arena, &plan->here.links);
     if (!link) return base_no_memory(err, "a plan");
     TRY(plan_link_function(plan, i, symbols, err));
   }

@@ -1,5 +1,5 @@
 /* memory.c -- lifetimes to offsets. A pure function of integer records, so that it is tested without a model. */
-#include "plan/plan.h"
+#include "plan/bind.h"
 #include "base/size.h"
 
 #include <stdlib.h>

@@ -110,7 +110,7 @@ static td_status split_batch(finder *f, const plan_batch *batch, int64_t samples
   int64_t share = plan_choose_share(loads, count, samples, f->means.threads);
   const double cache = (double)f->means.cache / (share ? f->means.threads : 1);
   if (!share) share = samples;
-  if (!plan_choose_parts(f->arena, f->plan->speed, loads, count, share, cache, part))
+  if (!plan_choose_parts(f->arena, f->plan->here.speed, loads, count, share, cache, part))
     return base_no_memory(err, "a binding");
   return cut_batch(f, batch, part, samples, share, err);
 }

@@ -13,21 +13,21 @@ plan_exe *plan_new(const td_allocator *allocator) {
     return NULL;
   }
   plan->arena = arena;
-  plan->label = "";
-  plan->speed = &base_speed_default;
+  plan->here.label = "";
+  plan->here.speed = &base_speed_default;
   return plan;
 }
 
 void plan_free(plan_exe *plan) {
-  for (uint32_t i = 0; plan && i < plan->variants.count; i++) plan_free(plan->variants.at[i]);
-  if (plan && plan->code) plan->release_code(plan->code);
+  for (uint32_t i = 0; plan && i < plan->here.variants.count; i++) plan_free(plan->here.variants.at[i]);
+  if (plan && plan->here.code) plan->here.release_code(plan->here.code);
   if (plan) base_arena_free(plan->arena);
 }
 
 uint32_t plan_add_name(plan_exe *plan, const char *text) {
   if (!text || !*text) return 0;
   const base_str key = base_str_of(text);
-  const uint32_t *known = base_map_get(&plan->known_names, key);
+  const uint32_t *known = base_map_get(&plan->here.known_names, key);
   if (known) return *known;
   uint32_t start = plan->names.count;
   while (plan->names.cap - start <= key.length) {
@@ -39,7 +39,7 @@ uint32_t plan_add_name(plan_exe *plan, const char *text) {
   plan->names.count += (uint32_t)key.length + 1;
   /* The names move when they grow, but stay in the arena where they were. */
   const base_str kept = {plan->names.at + start, key.length};
-  return base_map_put(&plan->known_names, plan->arena, kept, start, NULL) ? start : PLAN_NONE;
+  return base_map_put(&plan->here.known_names, plan->arena, kept, start, NULL) ? start : PLAN_NONE;
 }
 
 plan_exe *plan_retold(const plan_exe *plan, base_arena *arena, const char *const *texts) {
@@ -49,7 +49,7 @@ plan_exe *plan_retold(const plan_exe *plan, base_arena *arena, const char *const
   char *names = base_arena_copy(arena, plan->names.at, plan->names.count);
   if (!to || !origins || !steps || !names) return NULL;
   to->arena = arena;
-  to->known_names = (base_map){0};
+  to->here.known_names = (base_map){0};
   to->names.at = names;
   to->names.cap = to->names.count;
   for (uint32_t i = 0; i < plan->origins.count; i++)
@@ -87,21 +87,21 @@ td_status plan_add_function(plan_exe *plan, const plan_function *f, const plan_s
   for (*index = 0; *index < plan->functions.count; ++*index)
     if (memcmp(&plan->functions.at[*index], f, sizeof *f) == 0) return TD_OK;
   plan_function *to = base_vec_push(plan->arena, &plan->functions);
-  const plan_link *link = to ? base_vec_push(plan->arena, &plan->links) : NULL;
+  const plan_link *link = to ? base_vec_push(plan->arena, &plan->here.links) : NULL;
   if (!link) return base_no_memory(err, "a function");
   *to = *f;
   return plan_link_function(plan, *index, symbols, err);
 }
 
 bool plan_code_of(const plan_exe *plan, const plan_step *step, plan_code *code) {
-  if (step->kind != PLAN_CALL || !plan->locate_code) return false;
+  if (step->kind != PLAN_CALL || !plan->here.locate_code) return false;
   const plan_function *f = &plan->functions.at[step->function];
-  return f->role == PLAN_GENERATED && plan->locate_code(plan->code, plan_name(plan, f->code), code);
+  return f->role == PLAN_GENERATED && plan->here.locate_code(plan->here.code, plan_name(plan, f->code), code);
 }
 
 uint32_t plan_add_segment(plan_exe *plan, const void *base, uint64_t bytes) {
   uint64_t *to = base_vec_push(plan->arena, &plan->segments);
-  const void **at = to ? base_vec_push(plan->arena, &plan->bases) : NULL;
+  const void **at = to ? base_vec_push(plan->arena, &plan->here.bases) : NULL;
   if (!at) return PLAN_NONE;
   *to = bytes;
   *at = base;

@@ -246,6 +246,26 @@ typedef struct plan_unread {
   uint32_t whole; /* 1: all of them were right; any thread may set it */
 } plan_unread;
 
+/* What a process adds to a plan, which is no part of what is saved. */
+typedef struct plan_process {
+  BASE_VEC(plan_link) links;    /* per function */
+  BASE_VEC(const void *) bases; /* per segment: its address */
+  BASE_VEC(uint32_t) renewed;   /* per output: the input whose memory it may have; PLAN_NONE; empty: none may */
+  BASE_VEC(uint32_t) making;    /* per state: plan_making; empty: they are made anywhere */
+  base_map known_names;         /* offsets of names, while the plan is made */
+  void *code;                   /* loaded machine code that functions are part of, or NULL */
+  void (*release_code)(void *code);
+  bool (*locate_code)(const void *code, const char *name, plan_code *place); /* of the function called that */
+  plan_unread *unread;                  /* NULL: its constants are no part of a file */
+  plan_tier *tier;                      /* NULL: all of its code is there from the beginning */
+  const struct kern_tuning *tuning;     /* of its kernels' calls, in the arena; NULL: their defaults */
+  const base_speed *speed;              /* of this machine, in the arena or static */
+  const struct run_copies *copies;      /* of the general plan: its constants for each memory node; NULL: none */
+  BASE_VEC(struct plan_exe *) variants; /* of the general plan, whose own they are: for particular sizes */
+  const char *label;                    /* of a variant, for people: "batch=8 seq=128"; else "" */
+} plan_process;
+
+/* The plan: what a file holds, and behind it what this process has of it. */
 typedef struct plan_exe {
   base_arena *arena; /* everything below lives here */
   base_dims dims;
@@ -275,27 +295,12 @@ typedef struct plan_exe {
   BASE_VEC(plan_object) objects; /* machine code that is saved with it, or was; see plan_source.trusted */
   uint64_t contract;             /* of the objects with who loads them */
   uint32_t backend;              /* offset into names: that it was made by */
-  /* What the above stands for in this process: not part of what is saved. */
-  BASE_VEC(plan_link) links;    /* per function */
-  BASE_VEC(const void *) bases; /* per segment: its address */
-  BASE_VEC(uint32_t) renewed;   /* per output: the input whose memory it may have; PLAN_NONE; empty: none may */
-  BASE_VEC(uint32_t) making;    /* per state: plan_making; empty: they are made anywhere */
-  base_map known_names;         /* offsets of names, while the plan is made */
-  void *code;                   /* loaded machine code that functions are part of, or NULL */
-  void (*release_code)(void *code);
-  bool (*locate_code)(const void *code, const char *name, plan_code *place); /* of the function called that */
-  plan_unread *unread;                  /* NULL: its constants are no part of a file */
-  plan_tier *tier;                      /* NULL: all of its code is there from the beginning */
-  const struct kern_tuning *tuning;     /* of its kernels' calls, in the arena; NULL: their defaults */
-  const base_speed *speed;              /* of this machine, in the arena or static */
-  const struct run_copies *copies;      /* of the general plan: its constants for each memory node; NULL: none */
-  BASE_VEC(struct plan_exe *) variants; /* of the general plan, whose own they are: for particular sizes */
-  const char *label;                    /* of a variant, for people: "batch=8 seq=128"; else "" */
+  plan_process here;
 } plan_exe;
 
 /* A plan and its variants, by number: 0 is the plan itself. */
-static inline uint32_t plan_count(const plan_exe *p) { return 1 + p->variants.count; }
-static inline const plan_exe *plan_at(const plan_exe *p, uint32_t i) { return i ? p->variants.at[i - 1] : p; }
+static inline uint32_t plan_count(const plan_exe *p) { return 1 + p->here.variants.count; }
+static inline const plan_exe *plan_at(const plan_exe *p, uint32_t i) { return i ? p->here.variants.at[i - 1] : p; }
 
 /* Operand `i` of a step, its results after its inputs: a slot, or PLAN_NONE. */
 static inline uint32_t plan_operand(const plan_exe *p, const plan_step *s, uint32_t i) {
@@ -341,8 +346,8 @@ plan_exe *plan_retold(const plan_exe *plan, base_arena *arena, const char *const
 bool plan_code_of(const plan_exe *plan, const plan_step *step, plan_code *code);
 /* The address of a CONST slot's elements. */
 static inline const void *plan_constant(const plan_exe *p, const plan_slot *s) {
-  BASE_ASSERT(s->place == PLAN_CONST && s->segment < p->bases.count);
-  return (const char *)p->bases.at[s->segment] + s->offset;
+  BASE_ASSERT(s->place == PLAN_CONST && s->segment < p->here.bases.count);
+  return (const char *)p->here.bases.at[s->segment] + s->offset;
 }
 static inline const base_attrs *plan_attrs(const plan_exe *p, uint32_t attrs) {
   return attrs == PLAN_NONE ? NULL : (const base_attrs *)(const void *)(p->params.at + attrs);
@@ -350,7 +355,7 @@ static inline const base_attrs *plan_attrs(const plan_exe *p, uint32_t attrs) {
 /* Fills in what forks take from the steps around them: operands, and which of them are copied. Scratch is not kept. */
 td_status plan_find_captures(plan_exe *plan, base_arena *scratch, td_error *err);
 /* Sets first and last of arena roots; with plan->in_place, lets results take the place of operands that die at their
- * step, and finds `renewed` and `making`. Roots are those of parts and views alone before. */
+ * step, and finds here.renewed and here.making. Roots are those of parts and views alone before. */
 td_status plan_find_lifetimes(plan_exe *plan, base_arena *scratch, td_error *err);
 
 /* Checks everything that a run counts on, as of a plan from a stranger: indices, texts, sizes, attribute blocks, where
@@ -361,130 +366,4 @@ td_status plan_verify(const plan_exe *plan, td_error *err);
 td_status plan_print(const plan_exe *plan, base_text *text);
 td_status plan_print_json(const plan_exe *plan, base_text *text);
 td_status plan_print_dot(const plan_exe *plan, base_text *text);
-
-/* ---- files (save.c, load.c) ---- */
-
-typedef struct plan_piece {
-  const void *at;
-  size_t bytes;
-} plan_piece;
-typedef struct plan_image {
-  BASE_VEC(plan_piece) pieces; /* of a file, one after the other */
-  uint64_t bytes;
-} plan_image;
-/* The file that holds these variants of a plan, with their objects, which must outlive the image, as must the arena.
- * Equal constants are stored once. `library`: the version of who saves. */
-td_status plan_save(const plan_exe *const *plans, uint32_t count, const char *library, base_arena *arena,
-                    plan_image *image, td_error *err);
-
-typedef struct plan_source {
-  const void *bytes; /* must outlive the plan, whose constants stay there */
-  size_t size;
-  const char *file;    /* for errors */
-  const char *library; /* the version of who loads */
-  uint32_t isa;        /* BASE_ISA_* that may be used: of the variants that need no more, the one that needs most */
-  bool trusted;        /* machine code in it is wanted; else its functions are kernels that interpret */
-  uint64_t contract;   /* that machine code must have been made for */
-} plan_source;
-bool plan_is_saved(const void *bytes, size_t size); /* do they begin like a saved plan? */
-/* The plan in a file, with its variants: tables are copied and their checksums compared; plan_check_constants compares
- * those of the constants. plan_complete is still to come for each, and plan_check_variant for the variants. Errors:
- * TD_BAD_FILE with the byte offset, TD_UNSUPPORTED where the CPU lacks what all variants need. */
-td_status plan_open(const plan_source *source, const td_allocator *allocator, plan_exe **plan, td_error *err);
-/* Compares the checksums of a loaded plan's constants, its variants' too, once: whoever makes something of them (a
- * session, another file) asks first. Any thread may. TD_BAD_FILE with the byte offset. */
-td_status plan_check_constants(const plan_exe *plan, td_error *err);
-/* Makes a loaded plan one that can run: links its functions, finds roots, captures and lifetimes, verifies. */
-td_status plan_complete(plan_exe *plan, const plan_symbols *symbols, td_error *err);
-
-/* ---- memory ---- */
-
-/* A block of memory that is needed from step `first` to step `last`, both included. */
-typedef struct plan_interval {
-  uint32_t first, last;
-  size_t bytes;
-  size_t offset; /* out: a multiple of 64 */
-} plan_interval;
-/* Gives every interval an offset such that those alive at the same step do not overlap. Of two ways the one that takes
- * less: in the order of births, each as low as it goes, or largest first, each into the smallest gap. *total: bytes of
- * the arena; *lower: the most bytes alive at one step, which no plan can beat. False: out of memory (scratch from
- * `arena`) or overflow. */
-bool plan_memory(base_arena *arena, plan_interval *intervals, uint32_t count, size_t *total, size_t *lower);
-
-/* ---- parts of a batch ---- */
-
-/* What a step of a batch has to do, in bytes. */
-typedef struct plan_load {
-  double inner;  /* per sample: operands and results that live among the steps alone */
-  double outer;  /* per sample: others */
-  double shared; /* read again by every part: weights */
-  double passed; /* per sample: what lives here and in the step before, among the steps alone */
-} plan_load;
-/* How many of `samples` each of `count` steps had best take at a time, where a cache keeps `cache` bytes: *part of
- * each, `samples` for all at once. False: out of memory (scratch from `arena`). */
-bool plan_choose_parts(base_arena *arena, const base_speed *speed, const plan_load *loads, uint32_t count,
-                       int64_t samples, double cache, int64_t *part);
-/* How many of `samples` each of `threads` threads should take through all steps on its own; shares are even. 0: it does
- * not pay: the threads should share each step. */
-int64_t plan_choose_share(const plan_load *loads, uint32_t count, int64_t samples, uint32_t threads);
-
-/* ---- binding ---- */
-
-/* What the memory of a slot holds while steps run in parts. */
-typedef enum plan_extent {
-  PLAN_ONE_PART,
-  PLAN_ONE_SHARE, /* the samples of a share, of which the part's are to be found */
-  PLAN_ALL        /* all samples, likewise */
-} plan_extent;
-
-/* A slot of steps that run in parts: while they do, it is `part` samples. */
-typedef struct plan_slice {
-  uint32_t slot;
-  uint32_t extent; /* plan_extent */
-  bool own;        /* its memory is each thread's own */
-} plan_slice;
-
-/* Steps [first, end) run on `part` of `samples` samples at a time, the last time on those that are left. */
-typedef struct plan_parts {
-  uint32_t first, end;
-  int64_t samples, part;
-  const plan_slice *slices;
-  uint32_t slice_count;
-} plan_parts;
-
-/* Runs of parts [first, end), in order, that threads execute independently: each takes `share` samples at a time, the
- * last one the remainder, through all of their steps, in its own memory. */
-typedef struct plan_shares {
-  uint32_t first, end; /* into parts */
-  int64_t samples, share;
-  size_t own_offset, own_bytes; /* of the first thread; the others' follow */
-} plan_shares;
-
-/* A plan with numbers for its sizes: what one combination of input shapes evaluates to. */
-typedef struct plan_binding {
-  base_tensor *tensors; /* per slot; data is NULL, or for ARENA slots an offset (see offsets) */
-  size_t *offsets;      /* per slot: into the arena, of ARENA slots */
-  size_t arena_bytes, arena_lower;
-  BASE_VEC(plan_parts) parts;   /* in the order of their steps */
-  uint32_t *parts_of;           /* per step, and one behind the last: into parts, or PLAN_NONE */
-  BASE_VEC(plan_shares) shares; /* in the order of their steps */
-} plan_binding;
-
-/* What sessions count on. */
-typedef struct plan_means {
-  size_t cache;     /* bytes that one keeps from one step to the next, 0 when unknown: then batches run whole */
-  uint32_t threads; /* at least 1 */
-} plan_means;
-/* Evaluates every size for `given` (a value per input, then per state; dtype and rank checked before; only dims of
- * tensors are read).
- * Allocates the binding in `arena`. Errors name the input or the step whose sizes do not fit. Thread-safe for one plan,
- * many arenas. */
-td_status plan_bind(const plan_exe *plan, const base_value *given, plan_means means, base_arena *arena,
-                    plan_binding *binding, td_error *err);
-/* Which of the plan and its variants is for the sizes of `given`: the first that is, *number as of plan_at. Scratch is
- * of `arena`. Errors are those of plan_bind. */
-td_status plan_choose_variant(const plan_exe *plan, const base_value *given, base_arena *arena, uint32_t *number,
-                              td_error *err);
-/* For people: which steps run in parts. */
-void plan_print_parts(const plan_binding *binding, base_text *text);
 #endif

@@ -1,7 +1,7 @@
 /* plan_priv.h -- what the files of binding share. */
 #ifndef PLAN_PLAN_PRIV_H
 #define PLAN_PLAN_PRIV_H
-#include "plan/plan.h"
+#include "plan/bind.h"
 
 /* The step up to which the task of FORK step `fork` may run. */
 uint32_t plan_last_of_task(const plan_exe *plan, uint32_t fork);

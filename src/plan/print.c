@@ -58,7 +58,7 @@ td_status plan_print(const plan_exe *plan, base_text *text) {
   for (uint32_t i = 0; i < plan->steps.count; i++) {
     const plan_step *s = &plan->steps.at[i];
     bool calls = s->kind == PLAN_CALL || s->kind == PLAN_SHOW;
-    base_text_print(text, "%u %s %s(", i, kind_names[s->kind], calls ? plan->links.at[s->function].name : "");
+    base_text_print(text, "%u %s %s(", i, kind_names[s->kind], calls ? plan->here.links.at[s->function].name : "");
     print_operands(plan, s->in, s->in_count, text);
     base_text_print(text, ") -> ");
     print_operands(plan, s->out, s->out_count, text);
@@ -112,7 +112,7 @@ static void json_step(const plan_exe *plan, uint32_t index, base_text *text) {
   bool calls = s->kind == PLAN_CALL || s->kind == PLAN_SHOW;
   base_text_print(text, "%s\n    {\"step\": %u", index ? "," : "", index);
   json_text("kind", kind_names[s->kind], text);
-  json_text("function", calls ? plan->links.at[s->function].name : "", text);
+  json_text("function", calls ? plan->here.links.at[s->function].name : "", text);
   json_operands(plan, "in", s->in, s->in_count, text);
   json_operands(plan, "out", s->out, s->out_count, text);
   base_text_print(text, ", \"flops\": %.0f, \"bytes\": %.0f", s->flops, s->bytes);

@@ -2,6 +2,7 @@
  * places, batches, what functions are. */
 #include "base/digest.h"
 #include "base/size.h"
+#include "plan/file.h"
 #include "plan/file_priv.h"
 
 #include <string.h>
@@ -134,7 +135,7 @@ static td_status add_changed(saving *s, const plan_exe *plan, uint32_t variant) 
 /* Is the machine code of function `index` among the plan's objects? */
 static bool has_code(const plan_exe *plan, uint32_t index) {
   const plan_function *f = &plan->functions.at[index];
-  const plan_link *link = &plan->links.at[index];
+  const plan_link *link = &plan->here.links.at[index];
   return plan->objects.count && f->role == PLAN_GENERATED &&
          (link->code || strcmp(link->name, plan_name(plan, f->code)) == 0);
 }

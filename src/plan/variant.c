@@ -45,13 +45,13 @@ static bool sound_sizes(const plan_exe *plan, const plan_exe *variant) {
 td_status plan_check_variant(const plan_exe *plan, plan_exe *variant, td_error *err) {
   if (!sound_sizes(plan, variant) || !same_ports(plan, variant))
     return base_fail(err, TD_BAD_FILE, NULL, -1, "the plan is damaged: a variant of it takes or gives something else");
-  variant->label = make_label(plan, variant);
-  return variant->label ? TD_OK : base_no_memory(err, "a variant");
+  variant->here.label = make_label(plan, variant);
+  return variant->here.label ? TD_OK : base_no_memory(err, "a variant");
 }
 
 td_status plan_add_variant(plan_exe *plan, plan_exe *variant, td_error *err) {
   TRY(plan_check_variant(plan, variant, err));
-  plan_exe **to = base_vec_push(plan->arena, &plan->variants);
+  plan_exe **to = base_vec_push(plan->arena, &plan->here.variants);
   if (!to) return base_no_memory(err, "a variant");
   *to = variant;
   return TD_OK;

@@ -21,7 +21,7 @@ static td_status verify_names(const plan_exe *plan, td_error *err) {
     return broken(err, "its texts, of bytes:", plan->names.count);
   for (uint32_t i = 0; i < plan->origins.count; i++)
     if (!is_name(plan, plan->origins.at[i])) return broken(err, "origin", i);
-  if (plan->links.count != plan->functions.count || plan->bases.count != plan->segments.count)
+  if (plan->here.links.count != plan->functions.count || plan->here.bases.count != plan->segments.count)
     return broken(err, "its functions or segments, which have not been found:", plan->functions.count);
   return TD_OK;
 }

@@ -4,6 +4,7 @@
  * plan's own. Each copy is made by a thread on a CPU of its node, whose first touch places the pages there. A step's
  * operands that point into the plan's constants are pointed into the copy when a thread calls its function, which costs
  * a search per operand; all else of the session is as without copies, and so are results. */
+#include "plan/file.h"
 #include "runtime/runtime_priv.h"
 #include "sys/topology.h"
 

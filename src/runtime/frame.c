@@ -50,7 +50,7 @@ static void prepare_step(run_frame *f, uint32_t number, bool *fixed, base_arena 
   const plan_step *step = &plan->steps.at[number];
   f->steps[number].kind = step->kind;
   if (step->kind != PLAN_CALL && step->kind != PLAN_SHOW) return;
-  const plan_link *function = &plan->links.at[step->function];
+  const plan_link *function = &plan->here.links.at[step->function];
   const base_attrs *attrs = plan_attrs(plan, step->attrs);
   f->steps[number] = (run_step){.kind = step->kind,
 
@@ -61,7 +61,7 @@ static void prepare_step(run_frame *f, uint32_t number, bool *fixed, base_arena 
                                 .fixed = fixed_view(plan, step, fixed),
                                 .call = {.attrs = attrs,
                                          .op = function->op,
-                                         .tuning = plan->tuning,
+                                         .tuning = plan->here.tuning,
                                          .program = function->program ? function->program(attrs, arena) : NULL,
                                          .code = function->code,
                                          .in = (const base_value *const *)(f->pointers + step->in),
@@ -78,7 +78,7 @@ static void prepare_step(run_frame *f, uint32_t number, bool *fixed, base_arena 
 }
 
 void run_take_code(run_frame *f) {
-  plan_tier *tier = f->plan->tier;
+  plan_tier *tier = f->plan->here.tier;
   const uint32_t changes = tier ? atomic_load_explicit(&tier->changes, memory_order_acquire) : 0;
   if (f->changes == changes) return;
   f->changes = changes;

@@ -126,7 +126,7 @@ bool run_is_in_batch(const plan_exe *plan, uint32_t step) {
 /* The input that the step of output `index` may overwrite with it, where it has just this memory; else PLAN_NONE. */
 static uint32_t renewed_input(const run_session *s, uint32_t index, const base_tensor *memory) {
   const plan_exe *plan = s->plan;
-  const uint32_t i = index < plan->renewed.count ? plan->renewed.at[index] : PLAN_NONE;
+  const uint32_t i = index < plan->here.renewed.count ? plan->here.renewed.at[index] : PLAN_NONE;
   if (i == PLAN_NONE || s->inputs[i].kind != BASE_TENSOR) return PLAN_NONE;
   const base_tensor *in = &s->inputs[i].tensor;
   const bool same =

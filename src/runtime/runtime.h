@@ -1,7 +1,7 @@
 /* runtime.h -- pools of threads, and sessions over a plan. */
 #ifndef RUNTIME_RUNTIME_H
 #define RUNTIME_RUNTIME_H
-#include "plan/plan.h"
+#include "plan/bind.h"
 
 /* ---- pools (pool.c) ---- */
 
@@ -112,7 +112,8 @@ void run_future_free(run_future *future);   /* the run goes on; NULL allowed */
 /* ---- weights near each CPU (copies.c) ---- */
 
 /* Copies of a plan's constants in the memory of each NUMA node that this process may use, for all of its sessions:
- * plan->copies, set before the first of these. `machine`: "here", or that of sys_topology_load. The plan outlives them.
+ * plan->here.copies, set before the first of these. `machine`: "here", or that of sys_topology_load. The plan outlives
+ * them.
  */
 typedef struct run_copies run_copies;
 td_status run_copies_new(const plan_exe *plan, const char *machine, const td_allocator *allocator, run_copies **copies,

@@ -1,6 +1,7 @@
 /* runtime_priv.h -- the session and its parts. */
 #ifndef RUNTIME_RUNTIME_PRIV_H
 #define RUNTIME_RUNTIME_PRIV_H
+#include "plan/bind.h"
 #include "runtime/crew_priv.h"
 #include "runtime/pool_priv.h"
 
@@ -99,7 +100,7 @@ typedef struct run_frame {
   run_stack tail, scratch;
   td_error error;   /* of the run in progress */
   uint32_t thread;  /* that walks: 0 is the caller's */
-  uint32_t changes; /* of plan->tier that its steps have */
+  uint32_t changes; /* of plan->here.tier that its steps have */
   /* Of a task's frame. */
   base_arena *arena;
   uint64_t binding;    /* number of the binding that its values are of */

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "plan/file.h"
 #include "sys/probe.h"
 
 static size_t key_length(const run_session *s) {
@@ -73,7 +74,7 @@ static void take_code(run_session *s) {
 static void change_to(run_session *s, uint32_t variant) {
   if (s->variant == variant) return;
   use(s, variant);
-  if (s->plan->tier) take_code(s);
+  if (s->plan->here.tier) take_code(s);
 }
 
 /* ---- opening ---- */
@@ -357,7 +358,7 @@ td_status run_session_run_until(run_session *s, run_until until, td_error *err) 
   s->ran = false;
   s->until = until;
   s->ends_early = until.deadline_ns || until.cancel[0] || until.cancel[1];
-  if (s->plan->tier) take_code(s);
+  if (s->plan->here.tier) take_code(s);
   TRY(run_take_inputs(s, err));
   const uint64_t begin_ns = s->observer.run ? sys_clock_ns() : 0;
   s->running = true;

@@ -146,7 +146,8 @@ enum { LARGE = 1 << 14 };
 static plan_making making_of(const run_session *s, uint32_t index) {
   const plan_exe *plan = s->plan;
   const uint32_t after = plan->states.at[index].after;
-  const plan_making most = index < plan->making.count ? (plan_making)plan->making.at[index] : PLAN_MADE_ANYWHERE;
+  const plan_making most =
+      index < plan->here.making.count ? (plan_making)plan->here.making.at[index] : PLAN_MADE_ANYWHERE;
   if (most == PLAN_MADE_ANYWHERE) return most;
   const base_tensor *planned = &s->active->binding.tensors[after];
   const size_t bytes = base_tensor_bytes(planned);
@@ -168,7 +169,7 @@ td_status run_place_states(run_session *s, td_error *err) {
     const uint32_t after = s->plan->states.at[i].after;
     const plan_making making = making_of(s, i);
     if (making == PLAN_MADE_BESIDE) TRY(make_room(s, i, base_tensor_bytes(&b->tensors[after]), err));
-    if (i < s->plan->making.count && s->plan->making.at[i] != PLAN_MADE_ANYWHERE)
+    if (i < s->plan->here.making.count && s->plan->here.making.at[i] != PLAN_MADE_ANYWHERE)
       run_move_root(s, after,
                     making == PLAN_MADE_IN_PLACE ? state->block
                     : making == PLAN_MADE_BESIDE ? state->spare

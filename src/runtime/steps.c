@@ -50,11 +50,11 @@ void run_give_call(base_call *call, run_worker *worker) {
 /* The function of a step on what lies near. */
 static td_status run_near_by(const run_session *s, uint32_t number, const base_call *call) {
   run_near near;
-  return s->main.steps[number].run(run_near_call(s->general->copies, call, &near));
+  return s->main.steps[number].run(run_near_call(s->general->here.copies, call, &near));
 }
 
 static inline td_status run_here(const run_session *s, uint32_t number, const base_call *call) {
-  if (s->general->copies && s->main.steps[number].kind == PLAN_CALL) return run_near_by(s, number, call);
+  if (s->general->here.copies && s->main.steps[number].kind == PLAN_CALL) return run_near_by(s, number, call);
   return s->main.steps[number].run(call);
 }
 
@@ -134,7 +134,7 @@ static td_status check_operands(run_frame *f, const plan_step *step, const plan_
 
 /* What is done once per binding, or, where operands or outputs are in the tail, every time: sizes first. */
 static td_status find_sizes(run_frame *f, const plan_step *step, uint32_t number) {
-  const plan_link *function = &f->plan->links.at[step->function];
+  const plan_link *function = &f->plan->here.links.at[step->function];
   const base_call *call = &f->steps[number].call;
   if (step->defines) {
     clear_outputs(f, step);

@@ -234,7 +234,7 @@ static void run_here(run_frame *f, run_task *task) {
 
 /* About how long the steps [first, end) take on one thread: where sizes are open, or iterations, a guess. */
 static double steps_ns(const run_session *s, uint32_t first, uint32_t end) {
-  const base_speed *speed = s->plan->speed;
+  const base_speed *speed = s->plan->here.speed;
   double ns = 0;
   for (uint32_t i = first; i < end;) {
     const plan_step *step = &s->plan->steps.at[i];
@@ -242,7 +242,7 @@ static double steps_ns(const run_session *s, uint32_t first, uint32_t end) {
     if (step->kind == PLAN_LOOP) ns += BASE_ITERATIONS * steps_ns(s, i + 1, step->next);
     ns += speed->step_ns;
     if (step->kind == PLAN_CALL && !prepared->varies && !prepared->defines)
-      ns += run_estimate_ns(speed, &s->plan->links.at[step->function], &prepared->call);
+      ns += run_estimate_ns(speed, &s->plan->here.links.at[step->function], &prepared->call);
     i = step->kind == PLAN_LOOP ? step->next : i + 1;
   }
   return ns;
@@ -251,7 +251,7 @@ static double steps_ns(const run_session *s, uint32_t first, uint32_t end) {
 void run_weigh_tasks(run_session *s) {
   for (uint32_t i = 0; s->crew && i < s->plan->steps.count; i++)
     if (s->plan->steps.at[i].kind == PLAN_FORK)
-      s->pays[i] = s->force_tasks || steps_ns(s, i + 1, s->plan->steps.at[i].next) >= s->plan->speed->task_ns;
+      s->pays[i] = s->force_tasks || steps_ns(s, i + 1, s->plan->steps.at[i].next) >= s->plan->here.speed->task_ns;
 }
 
 /* ---- steps ---- */

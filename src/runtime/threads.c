@@ -30,7 +30,7 @@ static origins find_origins(const run_frame *f, const plan_step *step) {
     if (slot == PLAN_NONE || f->values[slot].kind != BASE_TENSOR) continue;
     const uint32_t root = f->plan->slots.at[slot].root;
     const double bytes = (double)base_tensor_bytes(&f->values[slot].tensor);
-    if (f->plan->slots.at[root].place == PLAN_CONST || bytes > f->plan->speed->own_bytes) continue;
+    if (f->plan->slots.at[root].place == PLAN_CONST || bytes > f->plan->here.speed->own_bytes) continue;
     if (f->session->active->spread[root]) from.threads += bytes;
     else from.caller += bytes;
   }
@@ -50,9 +50,9 @@ static int64_t count_elements(const run_frame *f, const plan_step *step, int64_t
 /* Where sizes change from call to call this is done each time: what is small at the first look is not looked at
  * further. */
 static uint16_t choose(const run_frame *f, const plan_step *step, const base_call *call) {
-  const plan_link *function = &f->plan->links.at[step->function];
+  const plan_link *function = &f->plan->here.links.at[step->function];
   const double most = run_most_threads(f->session);
-  const base_speed *speed = f->plan->speed;
+  const base_speed *speed = f->plan->here.speed;
   double flops, bytes;
   if (most < 2 || !function->parallel || !function->work || count_elements(f, step, FEW) < FEW) return 1;
   function->work(call, &flops, &bytes);

@@ -36,7 +36,7 @@ static base_str name_of(const plan_exe *plan, const plan_step *step, td_error *e
   const int64_t at = err->offset;
   const base_str first = {plan_name(plan, step->name), strlen(plan_name(plan, step->name))};
   uint32_t count = 0;
-  if (!call || !plan->links.at[step->function].tells_sources || at < 0) return first;
+  if (!call || !plan->here.links.at[step->function].tells_sources || at < 0) return first;
   err->offset = -1;
   const base_attrs *attrs = plan_attrs(plan, step->attrs);
   const int64_t *from = attrs->count > KERN_FUSED_FROM ? base_attr_ints(attrs, KERN_FUSED_FROM, &count) : NULL;
@@ -51,9 +51,9 @@ td_status run_name_step(const plan_exe *plan, uint32_t number, td_status status,
   snprintf(err->name, sizeof err->name, "%.*s", (int)base_min_i64((int64_t)name.length, INT32_MAX), name.at);
   if (step->kind != PLAN_CALL && step->kind != PLAN_SHOW) return status;
   const plan_function *f = &plan->functions.at[step->function];
-  const char *op = plan_name(plan, f->op), *kernel = plan->links.at[step->function].name;
+  const char *op = plan_name(plan, f->op), *kernel = plan->here.links.at[step->function].name;
   plan_code code;
-  put(err, *plan->label ? "; step %u for %s" : "; step %u", number, plan->label);
+  put(err, *plan->here.label ? "; step %u for %s" : "; step %u", number, plan->here.label);
   if (*op) put(err, ", graph node %s", op);
   put_nodes(plan, step, err);
   if (strcmp(op, kernel) != 0) put(err, ", kernel %s", kernel);

@@ -52,7 +52,7 @@ static inline td_status run_model(const char *cc, const char *cache, bool strict
       const float x = (float)(1 + i), y = (float)(1 + i % 37);
       assert_float_equal(((const float *)out->data)[i], (x + y) * x, 0);
     }
-    snprintf(name, 64, "%s", r.plan->links.at[r.plan->steps.at[0].function].name);
+    snprintf(name, 64, "%s", r.plan->here.links.at[r.plan->steps.at[0].function].name);
   }
   rig_close(&r);
   return status;

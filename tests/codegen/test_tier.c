@@ -68,7 +68,7 @@ static void bench_close(bench *b) {
   chains_remove(b->folder);
 }
 
-static uint32_t waiting(const bench *b) { return atomic_load(&b->plan->tier->waiting); }
+static uint32_t waiting(const bench *b) { return atomic_load(&b->plan->here.tier->waiting); }
 
 static run_session *open_session(const bench *b, float *memory) {
   run_session *session = NULL;
@@ -138,7 +138,7 @@ static void code_comes_while_threads_run(void **state) {
     assert_int_equal(runners[i].answer, runners[0].answer);
   }
   uint32_t taken = 0;
-  for (uint32_t i = 0; i < b.plan->functions.count; i++) taken += atomic_load(&b.plan->tier->at[i]) != NULL;
+  for (uint32_t i = 0; i < b.plan->functions.count; i++) taken += atomic_load(&b.plan->here.tier->at[i]) != NULL;
   assert_int_equal(taken, LOOPS);
   assert_int_equal(b.warnings, 0);
   bench_close(&b);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/limited.h"
+#include "plan/file.h"
 #include "plan/graphs.h"
 #include "plan/saved.h"
 #include "compile/compile_priv.h"
@@ -14,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { MEMORY_MAX = 64 << 20, EDIT = 5 };
 
 static bool is_loop(const plan_exe *plan, uint32_t i) {
-  const ir_op *op = plan->links.at[i].op;
+  const ir_op *op = plan->here.links.at[i].op;
   return op && op->flags & IR_OP_LOOP;
 }
 
@@ -26,7 +27,7 @@ static bool add_code(plan_exe *plan) {
     if (f->role != PLAN_KERNEL || !is_loop(plan, i)) continue;
     f->role = PLAN_GENERATED;
     f->code = plan_add_name(plan, "fused_0");
-    plan->links.at[i].name = "fused_0";
+    plan->here.links.at[i].name = "fused_0";
     if (f->code == PLAN_NONE) return false;
   }
   for (uint32_t i = 0; i < 2; i++) {

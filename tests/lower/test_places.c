@@ -7,7 +7,7 @@ static uint32_t count_steps(const rig *r, const char *name) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < r->plan->steps.count; i++) {
     const plan_step *s = &r->plan->steps.at[i];
-    count += s->kind == PLAN_CALL && strstr(r->plan->links.at[s->function].name, name) != NULL;
+    count += s->kind == PLAN_CALL && strstr(r->plan->here.links.at[s->function].name, name) != NULL;
   }
   return count;
 }

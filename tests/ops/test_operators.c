@@ -230,14 +230,15 @@ static td_status run_plan(subject *s, const plan_exe *plan, run_session **sessio
 
 /* Does a kernel run the operator? */
 static bool has_kernel(const subject *s, const plan_exe *plan) {
-  for (uint32_t i = 0; i < plan->links.count; i++)
-    if (plan->links.at[i].op == s->op && plan->links.at[i].run != s->op->reference) return true;
+  for (uint32_t i = 0; i < plan->here.links.count; i++)
+    if (plan->here.links.at[i].op == s->op && plan->here.links.at[i].run != s->op->reference) return true;
   return false;
 }
 
 /* Is the plan the operator's plain loop alone? */
 static bool is_plain(const subject *s, const plan_exe *plan) {
-  return plan->links.count == 1 && plan->links.at[0].op == s->op && plan->links.at[0].run == s->op->reference;
+  return plan->here.links.count == 1 && plan->here.links.at[0].op == s->op &&
+         plan->here.links.at[0].run == s->op->reference;
 }
 
 static void plan_agrees(subject *s, const plan_exe *plan, agreement how) {

@@ -4,6 +4,7 @@
 #include "base/digest.h"
 #include "compile/compile.h"
 #include "ops/ops.h"
+#include "plan/file.h"
 #include "plan/file_priv.h"
 #include "runtime/runtime.h"
 #include "sys/sys.h"

@@ -1,4 +1,5 @@
 /* test_bind.c -- sizes from input shapes: what they come to, and what does not fit. */
+#include "plan/bind.h"
 #include "runtime/harness.h"
 
 typedef struct binder {

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/lack.h"
-#include "plan/plan.h"
+#include "plan/bind.h"
 
 enum { STEPS = 4, MIB = 1 << 20 };
 

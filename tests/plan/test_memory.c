@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/lack.h"
-#include "plan/plan.h"
+#include "plan/bind.h"
 
 enum { MOST = 200, ALIGN = 64 };
 

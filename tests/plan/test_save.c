@@ -1,6 +1,7 @@
 /* test_save.c -- plans to files and back: the same bits, and an error for whatever is not a plan. */
 #include "runtime/harness.h"
 
+#include "plan/file.h"
 #include "plan/graphs.h"
 #include "plan/saved.h"
 

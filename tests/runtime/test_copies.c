@@ -76,7 +76,7 @@ static void each_reads_its_own(void **state) {
   run(&r, r.session, plain);
   assert_true(go_to(cpus[0]));
   assert_int_equal(run_copies_new(r.plan, two_nodes, &r.allocator, &c, &r.err), TD_OK);
-  r.plan->copies = c;
+  r.plan->here.copies = c;
   assert_int_equal(run_copies_nodes(c), 2);
   assert_in_range(run_copies_bytes(c), sizeof weights, 4 * sizeof weights); /* the bias of some bytes, too */
   for (int i = 0; i < 2; i++) {
@@ -90,7 +90,7 @@ static void each_reads_its_own(void **state) {
   assert_true(go_to(cpus[0]));
   run(&r, r.session, y);
   assert_memory_equal(y, plain, sizeof y);
-  r.plan->copies = NULL;
+  r.plan->here.copies = NULL;
   run_copies_free(c);
   rig_close(&r);
   go_to_both();
@@ -108,7 +108,7 @@ static void on_threads(void **state) {
   open_rig(&r);
   run(&r, r.session, plain);
   assert_int_equal(run_copies_new(r.plan, two_nodes, &r.allocator, &c, &r.err), TD_OK);
-  r.plan->copies = c;
+  r.plan->here.copies = c;
   assert_int_equal(run_pool_new(2, 50, &r.allocator, &pool, &r.err), TD_OK);
   assert_int_equal(run_session_new(r.plan, &r.allocator, pool, &session, &r.err), TD_OK);
   for (int i = 0; i < 50; i++) {
@@ -117,7 +117,7 @@ static void on_threads(void **state) {
   }
   run_session_free(session);
   run_pool_free(pool);
-  r.plan->copies = NULL;
+  r.plan->here.copies = NULL;
   run_copies_free(c);
   rig_close(&r);
 }

@@ -340,7 +340,7 @@ static void a_failing_step_is_named(void **state) {
   run_pool *pool;
   open_apart(&r, X "%1 = aten::cos(%0)  # \"node /copy\"\n%2 = aten::sin(%1)\n%3 = aten::tanh(%2)\noutput \"y\" %3\n",
              "native");
-  r.plan->links.at[r.plan->steps.at[0].function].run = copy_unmarked;
+  r.plan->here.links.at[r.plan->steps.at[0].function].run = copy_unmarked;
   assert_int_equal(run_pool_new(2, 50, &base_libc_allocator, &pool, &r.err), TD_OK);
   run_session *session = open_session(&r, pool, CACHE);
   run_on(&r, session, 8);

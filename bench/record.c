@@ -175,7 +175,7 @@ static void end_call(recording *r) {
 }
 
 static td_status call_shared(recording *r, const base_call *call) {
-  const uint32_t threads = r->session->active->threads[r->step];
+  const uint32_t threads = r->session->bounds.active->threads[r->step];
   base_call own = *call;
   own.lanes = r->lanes; /* of one thread, too: its time is that of its tasks */
   if (threads > 1) {
@@ -194,7 +194,7 @@ static td_status call_shared(recording *r, const base_call *call) {
 /* ---- shares of a batch: each is a task, of all steps ---- */
 
 static const plan_shares *shares_of(const recording *r, uint32_t *number) {
-  const plan_binding *b = &r->session->active->binding;
+  const plan_binding *b = &r->session->bounds.active->binding;
   const uint32_t parts = b->parts_of[r->step];
   for (uint32_t i = 0; parts != PLAN_NONE && i < b->shares.count; i++) {
     *number = i;
@@ -208,7 +208,7 @@ static uint32_t calls_of(const recording *r, const plan_shares *shares, int64_t 
   const int64_t samples = base_min_i64(shares->share, shares->samples - first);
   uint32_t calls = 0;
   for (uint32_t i = shares->first; i < shares->end; i++) {
-    const plan_parts *p = &r->session->active->binding.parts.at[i];
+    const plan_parts *p = &r->session->bounds.active->binding.parts.at[i];
     uint32_t steps = 0;
     for (uint32_t k = p->first; k < p->end; k++) steps += r->session->main.steps[k].kind == PLAN_CALL;
     calls += steps * (uint32_t)((samples - 1) / p->part + 1);
@@ -252,7 +252,7 @@ static td_status call_step(const base_call *call) {
 static void enter(void *user, uint32_t thread, uint32_t step) {
   recording *r = user;
   (void)thread;
-  r->step = step - r->session->first_step;
+  r->step = step - r->session->plans.first_step;
 }
 
 void record_open(recording *r, run_session *s, uint32_t threads) {
@@ -267,8 +267,8 @@ void record_open(recording *r, run_session *s, uint32_t threads) {
     if (s->main.steps[i].kind == PLAN_CALL) s->main.steps[i].run = call_step;
   }
   measure_clocks(r);
-  s->observer = (td_observer){.size = sizeof(td_observer), .user = r, .enter = enter};
-  s->observed = true;
+  s->watch.observer = (td_observer){.size = sizeof(td_observer), .user = r, .enter = enter};
+  s->watch.observed = true;
 }
 
 void record_begin(recording *r) {
@@ -285,7 +285,7 @@ void record_end(recording *r) {
 
 void record_stop(recording *r) {
   for (uint32_t i = 0; i < r->steps; i++) r->session->main.steps[i].run = r->real[i];
-  r->session->observed = false;
+  r->session->watch.observed = false;
   free(r->lanes);
   free(r->real);
   r->lanes = NULL;

@@ -227,7 +227,7 @@ static td_session *open_alone(const simulation *s, td_pool *pool, uint32_t threa
   td_error err;
   td_session *session =
       open_session(s, &(td_session_options){.size = sizeof(td_session_options), .pool = pool, .threads = !pool});
-  if (pool) session->run->team->most = threads;
+  if (pool) session->run->threads.team->most = threads;
   for (int turn = 0; turn < 2; turn++) check(td_session_run(session, &err), &err); /* who made what is known then */
   return session;
 }
@@ -262,7 +262,7 @@ static double find_far(const run_session *session, const recording *r, const wal
     const uint32_t root = plan->slots.at[slot].root;
     const double bytes = (double)base_tensor_bytes(&session->main.values[slot].tensor);
     if (plan->slots.at[root].place == PLAN_CONST || bytes > plan->here.speed->own_bytes) continue;
-    far += bytes * (session->active->spread[root] ? spread : others);
+    far += bytes * (session->bounds.active->spread[root] ? spread : others);
   }
   return far;
 }
@@ -381,14 +381,14 @@ static void add_weights(const simulation *s, const run_session *session, uint32_
   const base_call *call = &session->main.steps[number].call;
   run_near near;
   if (step->kind != PLAN_CALL) return;
-  if (session->general->here.copies) call = run_near_call(session->general->here.copies, call, &near);
+  if (session->plans.general->here.copies) call = run_near_call(session->plans.general->here.copies, call, &near);
   for (uint32_t i = 0; i < step->in_count; i++) {
     const uint32_t slot = plan->operands.at[step->in + i];
     if (slot == PLAN_NONE || plan->slots.at[plan->slots.at[slot].root].place != PLAN_CONST) continue;
     if (call->in[i]->kind != BASE_TENSOR) continue;
     const double bytes = (double)base_tensor_bytes(&call->in[i]->tensor);
     sum[0] += bytes;
-    if (node_of(s, session->general->here.copies, call->in[i]->tensor.data) != node) sum[1] += bytes;
+    if (node_of(s, session->plans.general->here.copies, call->in[i]->tensor.data) != node) sum[1] += bytes;
   }
 }
 

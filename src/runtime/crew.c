@@ -41,8 +41,8 @@ static void unlink_task(run_crew *c, run_task *before, run_task *task) {
 
 /* One more thread for the session's tasks, if it may have it. With the lock. */
 static bool join_session(run_session *s) {
-  if (atomic_load(&s->helping) >= atomic_load(&s->most_helping)) return false;
-  atomic_fetch_add(&s->helping, 1);
+  if (atomic_load(&s->tasks.helping) >= atomic_load(&s->tasks.most_helping)) return false;
+  atomic_fetch_add(&s->tasks.helping, 1);
   return true;
 }
 
@@ -66,7 +66,7 @@ static run_task *take(run_crew *c, const run_session *session) {
       found = task;
       task->helped = !session;
     } else if (waits && !session) {
-      atomic_fetch_sub(&task->session->helping, 1);
+      atomic_fetch_sub(&task->session->tasks.helping, 1);
     }
     unlink_task(c, before, task);
   }

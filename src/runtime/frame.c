@@ -7,7 +7,7 @@ static void *scratch_take(void *memory, size_t bytes) { return run_stack_take(&(
 /* In the tail, or among the results of tasks: in neither is anything written twice in a run. */
 static bool tail_lasts(void *memory, const void *data) {
   const run_frame *f = memory;
-  return run_stack_holds(&f->tail, data, 0) || run_stack_holds(&f->session->results, data, 0);
+  return run_stack_holds(&f->tail, data, 0) || run_stack_holds(&f->session->tasks.results, data, 0);
 }
 
 /* Does slot i hold the same value (SHOW: the same address) as long as a binding is active? Found out on the way. */
@@ -33,15 +33,15 @@ static bool sizes_vary(const plan_exe *plan, const plan_step *step) {
 
 static void print_text(const base_call *call, const char *text, size_t length) {
   const run_frame *f = call->memory;
-  f->session->hears(f->session->hears_user, text, length);
+  f->session->watch.hears(f->session->watch.hears_user, text, length);
 }
 
 void run_hear_prints(run_session *s, run_hear hear, void *user) {
-  s->hears = hear;
-  s->hears_user = user;
-  for (uint32_t k = 0; k < plan_count(s->general); k++) {
-    run_step *steps = k == s->variant ? s->main.steps : s->ready[k].steps;
-    for (uint32_t i = 0; i < s->ready[k].plan->steps.count; i++) steps[i].call.print = hear ? print_text : NULL;
+  s->watch.hears = hear;
+  s->watch.hears_user = user;
+  for (uint32_t k = 0; k < plan_count(s->plans.general); k++) {
+    run_step *steps = k == s->plans.variant ? s->main.steps : s->plans.ready[k].steps;
+    for (uint32_t i = 0; i < s->plans.ready[k].plan->steps.count; i++) steps[i].call.print = hear ? print_text : NULL;
   }
 }
 
@@ -73,7 +73,7 @@ static void prepare_step(run_frame *f, uint32_t number, bool *fixed, base_arena 
                                          .keep = tail_keep,
                                          .scratch = scratch_take,
                                          .lasts = tail_lasts,
-                                         .print = f->session->hears ? print_text : NULL}};
+                                         .print = f->session->watch.hears ? print_text : NULL}};
   if (f->steps[number].fixed) fixed[plan->operands.at[step->out]] = true;
 }
 

@@ -33,8 +33,8 @@ static td_status check_sizes(const char *name, const base_tensor *memory, td_dty
 }
 
 static td_status check_target(const run_session *s, uint32_t index, const base_tensor *memory, td_error *err) {
-  const plan_port *port = &s->general->outputs.at[index];
-  const plan_slot *slot = &s->general->slots.at[port->slot];
+  const plan_port *port = &s->plans.general->outputs.at[index];
+  const plan_slot *slot = &s->plans.general->slots.at[port->slot];
   const char *name = output_name(s, index);
   if (port->kind != PLAN_TENSOR_PORT)
     return base_fail(err, TD_BAD_ARGUMENT, name, -1, "output %s is no tensor, but %s: it cannot be bound to memory",
@@ -51,13 +51,13 @@ td_status run_bind_output(run_session *s, uint32_t index, const base_tensor *mem
   if (index >= s->plan->outputs.count)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no output %u; the model has %u", index,
                      s->plan->outputs.count);
-  run_target *target = &s->targets[index];
+  run_target *target = &s->targets.at[index];
   if (memory) TRY(check_target(s, index, memory, err));
-  s->target_count += (memory != NULL) - (uint32_t)target->bound;
-  if (target->bound || memory) s->ran = false; /* what is there may not be the last run's */
+  s->targets.count += (memory != NULL) - (uint32_t)target->bound;
+  if (target->bound || memory) s->now.ran = false; /* what is there may not be the last run's */
   target->bound = memory != NULL;
   if (memory) target->value = (base_value){.kind = BASE_TENSOR, .tensor = *memory};
-  s->targets_moved = true;
+  s->targets.moved = true;
   return TD_OK;
 }
 
@@ -65,13 +65,13 @@ td_status run_predict_output(run_session *s, uint32_t index, base_tensor *tensor
   if (index >= s->plan->outputs.count)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no output %u; the model has %u", index,
                      s->plan->outputs.count);
-  s->ran = false;
+  s->now.ran = false;
   TRY(run_take_inputs(s, err));
   const uint32_t slot = s->plan->outputs.at[index].slot;
   const plan_slot *def = &s->plan->slots.at[slot];
   *known = def->place != PLAN_TAIL && def->dtype != TD_INVALID && def->rank >= 0;
   if (!*known) return TD_OK;
-  const base_tensor *planned = &s->active->binding.tensors[slot];
+  const base_tensor *planned = &s->bounds.active->binding.tensors[slot];
   *tensor = base_tensor_of(NULL, planned->dtype, planned->rank, planned->dims);
   return TD_OK;
 }
@@ -113,7 +113,7 @@ static bool overlaps_value(const base_tensor *memory, const base_value *value) {
 /* Is an input but `renewed` (PLAN_NONE: none) in the memory? */
 static bool holds_input(const run_session *s, const base_tensor *memory, uint32_t renewed) {
   for (uint32_t i = 0; i < s->plan->inputs.count; i++)
-    if (i != renewed && overlaps_value(memory, &s->inputs[i])) return true;
+    if (i != renewed && overlaps_value(memory, &s->given.inputs[i])) return true;
   return false;
 }
 
@@ -127,8 +127,8 @@ bool run_is_in_batch(const plan_exe *plan, uint32_t step) {
 static uint32_t renewed_input(const run_session *s, uint32_t index, const base_tensor *memory) {
   const plan_exe *plan = s->plan;
   const uint32_t i = index < plan->here.renewed.count ? plan->here.renewed.at[index] : PLAN_NONE;
-  if (i == PLAN_NONE || s->inputs[i].kind != BASE_TENSOR) return PLAN_NONE;
-  const base_tensor *in = &s->inputs[i].tensor;
+  if (i == PLAN_NONE || s->given.inputs[i].kind != BASE_TENSOR) return PLAN_NONE;
+  const base_tensor *in = &s->given.inputs[i].tensor;
   const bool same =
       in->data == memory->data && base_tensor_bytes(in) == base_tensor_bytes(memory) && base_tensor_contiguous(in);
   return same && !run_is_in_batch(plan, plan->slots.at[plan->outputs.at[index].slot].first) ? i : PLAN_NONE;
@@ -136,7 +136,7 @@ static uint32_t renewed_input(const run_session *s, uint32_t index, const base_t
 
 static td_status check_apart(const run_session *s, uint32_t index, td_error *err) {
   for (uint32_t i = 0; i < index; i++)
-    if (s->targets[i].bound && overlap(&s->targets[i].value.tensor, &s->targets[index].value.tensor))
+    if (s->targets.at[i].bound && overlap(&s->targets.at[i].value.tensor, &s->targets.at[index].value.tensor))
       return base_fail(err, TD_BAD_ARGUMENT, output_name(s, index), -1,
                        "outputs %s and %s are bound to the same memory", output_name(s, i), output_name(s, index));
   return TD_OK;
@@ -149,12 +149,12 @@ static bool movable(const run_session *s, uint32_t index, uint32_t root, const b
   const plan_slot *slot = &s->plan->slots.at[root];
   const size_t bytes = base_tensor_bytes(memory);
   return slot->place == PLAN_ARENA && slot->root == root && slot->part_of == PLAN_NONE && bytes &&
-         base_tensor_bytes(&s->active->binding.tensors[root]) == bytes && base_dtype(slot->dtype)->bits >= 8 &&
+         base_tensor_bytes(&s->bounds.active->binding.tensors[root]) == bytes && base_dtype(slot->dtype)->bits >= 8 &&
          aligned(memory) && !holds_input(s, memory, renewed_input(s, index, memory));
 }
 
 void run_move_root(run_session *s, uint32_t root, char *to) {
-  const size_t *offsets = s->active->binding.offsets;
+  const size_t *offsets = s->bounds.active->binding.offsets;
   for (uint32_t i = 0; i < s->plan->slots.count; i++)
     if (s->plan->slots.at[i].place == PLAN_ARENA && s->plan->slots.at[i].root == root)
       s->main.values[i].tensor.data = to + (offsets[i] - offsets[root]);
@@ -163,35 +163,35 @@ void run_move_root(run_session *s, uint32_t root, char *to) {
 /* Does an output before `index` that is placed have the same root? */
 static bool root_is_taken(const run_session *s, uint32_t index, uint32_t root) {
   for (uint32_t i = 0; i < index; i++)
-    if (s->targets[i].placed && s->plan->slots.at[s->plan->outputs.at[i].slot].root == root) return true;
+    if (s->targets.at[i].placed && s->plan->slots.at[s->plan->outputs.at[i].slot].root == root) return true;
   return false;
 }
 
 static td_status place(run_session *s, uint32_t index, td_error *err) {
   const uint32_t slot = s->plan->outputs.at[index].slot, root = s->plan->slots.at[slot].root;
   const plan_slot *def = &s->plan->slots.at[slot];
-  base_tensor *memory = &s->targets[index].value.tensor;
+  base_tensor *memory = &s->targets.at[index].value.tensor;
   if (def->place != PLAN_TAIL && def->dtype != TD_INVALID && def->rank >= 0) {
-    const base_tensor *planned = &s->active->binding.tensors[slot];
+    const base_tensor *planned = &s->bounds.active->binding.tensors[slot];
     TRY(check_sizes(output_name(s, index), memory, planned->dtype, planned->rank, planned->dims, err));
   }
   TRY(check_apart(s, index, err));
   if (!movable(s, index, root, memory) || root_is_taken(s, index, root)) return TD_OK;
-  s->targets[index].placed = true;
+  s->targets.at[index].placed = true;
   run_move_root(s, root, memory->data);
   return TD_OK;
 }
 
 td_status run_place_outputs(run_session *s, td_error *err) {
-  for (uint32_t i = 0; i < s->plan->steps.count; i++) s->active->known[i] &= (uint8_t)~RUN_SHOWN;
+  for (uint32_t i = 0; i < s->plan->steps.count; i++) s->bounds.active->known[i] &= (uint8_t)~RUN_SHOWN;
   for (uint32_t i = 0; i < s->plan->outputs.count; i++) {
     const uint32_t root = s->plan->slots.at[s->plan->outputs.at[i].slot].root;
     if (s->plan->slots.at[root].place == PLAN_ARENA)
-      run_move_root(s, root, s->main.memory + s->active->binding.offsets[root]);
-    s->targets[i].placed = false;
+      run_move_root(s, root, s->main.memory + s->bounds.active->binding.offsets[root]);
+    s->targets.at[i].placed = false;
   }
   for (uint32_t i = 0; i < s->plan->outputs.count; i++)
-    if (s->targets[i].bound) TRY(place(s, i, err));
+    if (s->targets.at[i].bound) TRY(place(s, i, err));
   return TD_OK;
 }
 
@@ -202,8 +202,8 @@ td_status run_deliver_outputs(run_session *s, td_error *err) {
     const plan_port *port = &s->plan->outputs.at[i];
     const char *name = output_name(s, i);
     const base_value *from = &s->main.values[port->slot];
-    const base_tensor *to = &s->targets[i].value.tensor;
-    if (!s->targets[i].bound || (s->targets[i].placed && from->tensor.data == to->data)) continue;
+    const base_tensor *to = &s->targets.at[i].value.tensor;
+    if (!s->targets.at[i].bound || (s->targets.at[i].placed && from->tensor.data == to->data)) continue;
     if (from->kind != BASE_TENSOR)
       return base_fail(err, TD_BAD_ARGUMENT, name, -1, "output %s is empty, and cannot go to memory", name);
     TRY(check_sizes(name, to, from->tensor.dtype, from->tensor.rank, from->tensor.dims, err));

@@ -22,36 +22,39 @@ td_status run_prepare_range(run_session *s, uint32_t first, uint32_t end) {
 }
 
 void run_range_begins(run_session *s, uint32_t first, uint32_t end) {
-  for (uint32_t i = first; s->observed && i < end; i++) {
-    s->spent[i] = 0;
-    if (s->main.steps[i].kind == PLAN_CALL && s->observer.begin) s->observer.begin(s->observer.user, s->first_step + i);
+  for (uint32_t i = first; s->watch.observed && i < end; i++) {
+    s->watch.spent[i] = 0;
+    if (s->main.steps[i].kind == PLAN_CALL && s->watch.observer.begin)
+      s->watch.observer.begin(s->watch.observer.user, s->plans.first_step + i);
   }
 }
 
 void run_range_ends(run_session *s, uint32_t first, uint32_t end) {
-  for (uint32_t i = first; s->observed && s->observer.end && i < end; i++)
-    if (s->main.steps[i].kind == PLAN_CALL) s->observer.end(s->observer.user, s->first_step + i, s->spent[i]);
+  for (uint32_t i = first; s->watch.observed && s->watch.observer.end && i < end; i++)
+    if (s->main.steps[i].kind == PLAN_CALL)
+      s->watch.observer.end(s->watch.observer.user, s->plans.first_step + i, s->watch.spent[i]);
 }
 
 static void slice(run_session *s, const plan_parts *p, int64_t at, int64_t samples) {
   for (uint32_t i = 0; i < p->slice_count; i++) {
     base_tensor *t = &s->main.values[p->slices[i].slot].tensor;
     t->dims[0] = samples;
-    t->data = s->active->wholes[i];
+    t->data = s->bounds.active->wholes[i];
     if (p->slices[i].extent == PLAN_ALL && at) t->data = base_at(t, at * t->strides[0]);
   }
 }
 
 td_status run_parts(run_session *s, const plan_parts *p) {
   TRY(run_prepare_range(s, p->first, p->end));
-  for (uint32_t i = 0; i < p->slice_count; i++) s->active->wholes[i] = s->main.values[p->slices[i].slot].tensor.data;
+  for (uint32_t i = 0; i < p->slice_count; i++)
+    s->bounds.active->wholes[i] = s->main.values[p->slices[i].slot].tensor.data;
   run_range_begins(s, p->first, p->end);
   td_status status = TD_OK;
   for (int64_t at = 0, samples; status == TD_OK && at < p->samples; at += samples) {
     samples = p->part < p->samples - at ? p->part : p->samples - at;
     slice(s, p, at, samples);
     for (uint32_t i = p->first; status == TD_OK && i < p->end; i++)
-      if (s->main.steps[i].kind == PLAN_CALL) status = run_call(&s->main, i, &s->spent[i]);
+      if (s->main.steps[i].kind == PLAN_CALL) status = run_call(&s->main, i, &s->watch.spent[i]);
   }
   slice(s, p, 0, p->samples);
   if (status == TD_OK) run_range_ends(s, p->first, p->end);

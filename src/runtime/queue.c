@@ -178,12 +178,12 @@ td_status run_queue_new(run_session *session, run_tell tell, const td_model *mod
   q->session = session;
   q->tell = tell;
   q->model = model;
-  q->inputs = session->general->inputs.count;
-  q->outputs = session->general->outputs.count;
+  q->inputs = session->plans.general->inputs.count;
+  q->outputs = session->plans.general->outputs.count;
   q->futures = 1;
   atomic_flag_clear(&q->lock);
   const td_status status = sys_thread_start(&q->thread, work, q, err);
-  if (status == TD_OK && session->pool) run_pool_keep(session->pool, &q->thread);
+  if (status == TD_OK && session->threads.pool) run_pool_keep(session->threads.pool, &q->thread);
   if (status == TD_OK) *queue = q;
   else base_free(&session->allocator, q, sizeof *q);
   return status;

@@ -108,57 +108,100 @@ typedef struct run_frame {
   struct run_frame *next;
 } run_frame;
 
-struct run_session {
+/* ---- the fields of a session, by job ---- */
+
+/* Which plan runs. */
+typedef struct run_plans {
   const plan_exe *general; /* what the session takes and gives; it may have variants */
-  const plan_exe *plan;    /* that runs: the general one or a variant */
   run_ready *ready;        /* per plan */
   uint32_t variant;        /* which of them is in use */
   uint32_t first_step;     /* its own, see run_ready */
-  td_allocator allocator;
-  base_arena *arena; /* everything of fixed size */
-  run_frame main;
-  base_value *inputs; /* as set by the caller; behind them the states */
-  run_state *states;
-  bool *input_set;
-  bool inputs_moved;     /* an input was set since the last run */
-  bool any_unsuited;     /* some input is not dense, or not aligned where the plan wants that: see run_suits */
-  run_target *targets;   /* per output */
-  uint32_t target_count; /* that are bound */
-  bool targets_moved;    /* one was bound or given up since the last run */
-  base_value **lists;    /* per input: items given by the caller */
+} run_plans;
+
+/* What the caller has set for the next run. */
+typedef struct run_given {
+  base_value *inputs; /* behind them the states */
+  bool *set;          /* per input */
+  bool moved;         /* an input was set since the last run */
+  bool any_unsuited;  /* some input is not dense, or not aligned where the plan wants that: see run_suits */
+  base_value **lists; /* per input: items given by the caller */
   size_t *list_caps;
-  int64_t *key; /* scratch for look-up */
-  size_t cache; /* bytes of one that steps may count on, see plan_means */
-  run_bound bounds[RUN_BINDINGS];
-  uint32_t bound_count;
+} run_given;
+
+/* Where the caller wants outputs. */
+typedef struct run_targets {
+  run_target *at; /* per output */
+  uint32_t count; /* that are bound */
+  bool moved;     /* one was bound or given up since the last run */
+} run_targets;
+
+typedef struct run_states {
+  run_state *at;
+  uint64_t copied; /* bytes, by the last run */
+} run_states;
+
+/* The combinations of input shapes that were seen. */
+typedef struct run_bounds {
+  run_bound at[RUN_BINDINGS];
+  uint32_t count;
   run_bound *active;
+  uint64_t activated; /* how often one was made active so far */
+  int64_t *key;       /* scratch for look-up */
+  size_t cache;       /* bytes of one that steps may count on, see plan_means */
+} run_bounds;
+
+typedef struct run_threads {
   run_pool *pool; /* NULL: the caller's thread alone */
   run_team *team; /* of its threads */
+} run_threads;
+
+/* Who hears of runs. */
+typedef struct run_watch {
   run_hear hears; /* what the model prints; NULL: nobody does */
   void *hears_user;
   td_observer observer;
   bool observed;
+  bool running;    /* observers hear of steps, whose values are there */
   uint64_t *spent; /* per step that runs in parts now: ns so far */
-  uint64_t runs;
-  uint64_t state_copied; /* bytes, by the last run */
-  run_until until;       /* of the run in progress */
-  bool ends_early;       /* it says something */
-  bool ran;              /* outputs are valid */
-  bool running;          /* observers hear of steps, whose values are there */
+} run_watch;
 
-  /* Tasks (tasks.c). */
+/* The run in progress, and those before. */
+typedef struct run_now {
+  run_until until;
+  bool ends_early; /* `until` says something */
+  bool ran;        /* outputs are valid */
+  uint64_t runs;
+} run_now;
+
+/* See tasks.c. */
+typedef struct run_tasks {
   run_crew *crew;    /* NULL: every task runs where it is forked */
-  uint64_t bindings; /* that were made active so far */
   bool *pays;        /* per FORK step: the crew had better run it, under the active binding */
-  bool force_tasks;  /* for tests: it always had */
+  bool force;        /* for tests: it always had */
   atomic_flag lock;  /* of the next four */
   run_stack results; /* memory of this run's tasks */
-  run_task *tasks;   /* of this run, the newest first */
+  run_task *newest;  /* of this run */
   run_frame *idle;
   uint32_t frames;         /* that were made */
   _Atomic uint32_t beside; /* tasks that run, or are to, in frames of their own */
   /* Threads besides the caller's that run its tasks now, and may: of the pool's cores, those that its team has. */
   _Atomic uint32_t helping, most_helping;
+} run_tasks;
+
+struct run_session {
+  td_allocator allocator;
+  base_arena *arena;    /* everything of fixed size */
+  const plan_exe *plan; /* that runs: the general one or a variant */
+  run_frame main;
+  run_plans plans;
+  run_given given;
+  run_targets targets;
+  run_states states;
+  run_bounds bounds;
+  run_threads threads;
+  run_watch watch;
+  run_now now;
+  run_tasks tasks;
 };
 
 /* ---- weights near each CPU (copies.c) ---- */
@@ -239,7 +282,7 @@ td_status run_find_end(const run_until *until, td_error *err);
 /* The same before step `number`, which the error names. */
 td_status run_end_at(const run_session *s, uint32_t number, td_error *err);
 static inline td_status run_go_on(const run_session *s, uint32_t number, td_error *err) {
-  return s->ends_early ? run_end_at(s, number, err) : TD_OK;
+  return s->now.ends_early ? run_end_at(s, number, err) : TD_OK;
 }
 /* Runs steps [first, end). */
 td_status run_steps(run_frame *f, uint32_t first, uint32_t end);

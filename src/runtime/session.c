@@ -11,22 +11,23 @@
 #include "sys/probe.h"
 
 static size_t key_length(const run_session *s) {
-  return ((size_t)plan_given_count(s->general) + 1) * (BASE_MAX_RANK + 1);
+  return ((size_t)plan_given_count(s->plans.general) + 1) * (BASE_MAX_RANK + 1);
 }
 
 static bool allocate(run_session *s) {
-  const plan_exe *plan = s->general;
+  const plan_exe *plan = s->plans.general;
   size_t inputs = plan->inputs.count + 1, steps = 0;
   for (uint32_t i = 0; i < plan_count(plan); i++) steps = base_max_size(steps, plan_at(plan, i)->steps.count);
-  s->ready = base_new(s->arena, run_ready, plan_count(plan));
-  s->spent = base_new(s->arena, uint64_t, steps + 1);
-  s->inputs = base_new(s->arena, base_value, (size_t)plan_given_count(plan) + 1);
-  s->input_set = base_new(s->arena, bool, inputs);
-  s->targets = base_new(s->arena, run_target, (size_t)plan->outputs.count + 1);
-  s->lists = base_new(s->arena, base_value *, inputs);
-  s->list_caps = base_new(s->arena, size_t, inputs);
-  s->key = base_new(s->arena, int64_t, key_length(s));
-  return s->ready && s->spent && s->inputs && s->input_set && s->targets && s->lists && s->list_caps && s->key;
+  s->plans.ready = base_new(s->arena, run_ready, plan_count(plan));
+  s->watch.spent = base_new(s->arena, uint64_t, steps + 1);
+  s->given.inputs = base_new(s->arena, base_value, (size_t)plan_given_count(plan) + 1);
+  s->given.set = base_new(s->arena, bool, inputs);
+  s->targets.at = base_new(s->arena, run_target, (size_t)plan->outputs.count + 1);
+  s->given.lists = base_new(s->arena, base_value *, inputs);
+  s->given.list_caps = base_new(s->arena, size_t, inputs);
+  s->bounds.key = base_new(s->arena, int64_t, key_length(s));
+  return s->plans.ready && s->watch.spent && s->given.inputs && s->given.set && s->targets.at && s->given.lists &&
+         s->given.list_caps && s->bounds.key;
 }
 
 /* ---- the plan in use ---- */
@@ -34,27 +35,27 @@ static bool allocate(run_session *s) {
 /* Plan number `variant` runs from now on. */
 static void use(run_session *s, uint32_t variant) {
   run_frame *f = &s->main;
-  const run_ready *to = &s->ready[variant];
-  s->ready[s->variant] =
-      (run_ready){s->plan, s->first_step, f->values, f->pointers, f->steps, f->changes, s->idle, s->frames};
-  s->variant = variant;
+  const run_ready *to = &s->plans.ready[variant];
+  s->plans.ready[s->plans.variant] = (run_ready){s->plan,  s->plans.first_step, f->values,     f->pointers,
+                                                 f->steps, f->changes,          s->tasks.idle, s->tasks.frames};
+  s->plans.variant = variant;
   s->plan = f->plan = to->plan;
-  s->first_step = to->first_step;
+  s->plans.first_step = to->first_step;
   f->values = to->values;
   f->pointers = to->pointers;
   f->steps = to->steps;
   f->changes = to->changes;
-  s->idle = to->idle;
-  s->frames = to->frames;
-  s->active = NULL;
+  s->tasks.idle = to->idle;
+  s->tasks.frames = to->frames;
+  s->bounds.active = NULL;
 }
 
 /* Prepares the steps of all plans, and uses the general one. */
 static td_status prepare_plans(run_session *s, td_error *err) {
   uint32_t first_step = 0;
-  for (uint32_t i = 0; i < plan_count(s->general); i++) {
-    s->ready[i] = (run_ready){.plan = plan_at(s->general, i), .first_step = first_step};
-    first_step += s->ready[i].plan->steps.count;
+  for (uint32_t i = 0; i < plan_count(s->plans.general); i++) {
+    s->plans.ready[i] = (run_ready){.plan = plan_at(s->plans.general, i), .first_step = first_step};
+    first_step += s->plans.ready[i].plan->steps.count;
     if (i) use(s, i);
     TRY(run_prepare_frame(&s->main, s, s->arena, err));
   }
@@ -66,13 +67,13 @@ static td_status prepare_plans(run_session *s, td_error *err) {
 static void take_code(run_session *s) {
   const uint32_t before = s->main.changes;
   run_take_code(&s->main);
-  for (uint32_t i = 0; s->main.changes != before && i < s->bound_count; i++)
-    if (s->bounds[i].variant == s->variant) run_take_shared_code(s, &s->bounds[i]);
+  for (uint32_t i = 0; s->main.changes != before && i < s->bounds.count; i++)
+    if (s->bounds.at[i].variant == s->plans.variant) run_take_shared_code(s, &s->bounds.at[i]);
 }
 
 /* The same before a run, where another plan may have been in use. */
 static void change_to(run_session *s, uint32_t variant) {
-  if (s->variant == variant) return;
+  if (s->plans.variant == variant) return;
   use(s, variant);
   if (s->plan->here.tier) take_code(s);
 }
@@ -93,13 +94,13 @@ td_status run_session_new(const plan_exe *plan, const td_allocator *allocator, r
     batches |= plan_at(plan, i)->batches.count > 0;
     tail |= plan_at(plan, i)->needs_tail || plan_at(plan, i)->aligned_inputs;
   }
-  s->general = s->plan = plan;
+  s->plans.general = s->plan = plan;
   s->allocator = *allocator;
   s->arena = arena;
-  s->pool = pool;
-  if (batches) s->cache = run_find_cache();
+  s->threads.pool = pool;
+  if (batches) s->bounds.cache = run_find_cache();
   td_status status = allocate(s) ? TD_OK : base_no_memory(err, "a session");
-  if (status == TD_OK && pool) status = run_team_new(pool, 1, &s->team, err);
+  if (status == TD_OK && pool) status = run_team_new(pool, 1, &s->threads.team, err);
   if (status == TD_OK) status = run_stack_open(&s->main.scratch, err);
   if (status == TD_OK && tail) status = run_stack_open(&s->main.tail, err);
   if (status == TD_OK) status = prepare_plans(s, err);
@@ -112,13 +113,13 @@ td_status run_session_new(const plan_exe *plan, const td_allocator *allocator, r
 
 void run_session_free(run_session *s) {
   if (!s) return;
-  for (uint32_t i = 0; i < s->bound_count; i++) base_arena_free(s->bounds[i].arena);
-  for (uint32_t i = 0; s->lists && s->list_caps && i < s->plan->inputs.count; i++)
-    base_free(&s->allocator, s->lists[i], s->list_caps[i] * sizeof(base_value));
+  for (uint32_t i = 0; i < s->bounds.count; i++) base_arena_free(s->bounds.at[i].arena);
+  for (uint32_t i = 0; s->given.lists && s->given.list_caps && i < s->plan->inputs.count; i++)
+    base_free(&s->allocator, s->given.lists[i], s->given.list_caps[i] * sizeof(base_value));
   run_close_states(s);
   run_close_tasks(s);
   run_close_frame(&s->main);
-  run_team_free(s->team);
+  run_team_free(s->threads.team);
   base_arena_free(s->arena);
 }
 
@@ -175,52 +176,53 @@ td_status run_check_given(const plan_exe *plan, uint32_t index, const base_value
 }
 
 td_status run_set_input(run_session *s, uint32_t index, const base_value *value, td_error *err) {
-  if (index >= s->general->inputs.count)
+  if (index >= s->plans.general->inputs.count)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no input %u; the model has %u", index,
-                     s->general->inputs.count);
-  TRY(run_check_given(s->general, index, value, err));
+                     s->plans.general->inputs.count);
+  TRY(run_check_given(s->plans.general, index, value, err));
   if (strided(value) && !s->main.tail.base) TRY(run_stack_open(&s->main.tail, err));
-  s->inputs[index] = *value;
-  s->input_set[index] = s->inputs_moved = true;
+  s->given.inputs[index] = *value;
+  s->given.set[index] = s->given.moved = true;
   return TD_OK;
 }
 
 td_status run_clear_input(run_session *s, uint32_t index, td_error *err) {
-  if (index >= s->general->inputs.count)
+  if (index >= s->plans.general->inputs.count)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no input %u; the model has %u", index,
-                     s->general->inputs.count);
-  s->input_set[index] = false;
+                     s->plans.general->inputs.count);
+  s->given.set[index] = false;
   return TD_OK;
 }
 
 base_value *run_list_items(run_session *s, uint32_t index, size_t count) {
-  if (s->inputs[index].kind == BASE_LIST) s->input_set[index] = false; /* its items go */
-  if (count > s->list_caps[index] || !s->lists[index]) {
+  if (s->given.inputs[index].kind == BASE_LIST) s->given.set[index] = false; /* its items go */
+  if (count > s->given.list_caps[index] || !s->given.lists[index]) {
     size_t bytes;
     if (__builtin_mul_overflow(count + 1, sizeof(base_value), &bytes)) return NULL;
     base_value *items = base_alloc(&s->allocator, bytes);
     if (!items) return NULL;
-    base_free(&s->allocator, s->lists[index], s->list_caps[index] * sizeof(base_value));
-    s->lists[index] = items;
-    s->list_caps[index] = count + 1;
+    base_free(&s->allocator, s->given.lists[index], s->given.list_caps[index] * sizeof(base_value));
+    s->given.lists[index] = items;
+    s->given.list_caps[index] = count + 1;
   }
-  return s->lists[index];
+  return s->given.lists[index];
 }
 
 static td_status fill_defaults(run_session *s, td_error *err) {
-  for (uint32_t i = 0; i < s->general->inputs.count; i++) {
-    const plan_port *port = &s->general->inputs.at[i];
-    if (s->input_set[i]) continue;
+  for (uint32_t i = 0; i < s->plans.general->inputs.count; i++) {
+    const plan_port *port = &s->plans.general->inputs.at[i];
+    if (s->given.set[i]) continue;
     if (port->fallback == PLAN_NONE)
-      return base_fail(err, TD_BAD_ARGUMENT, plan_name(s->general, port->name), -1, "input %s was not set",
-                       plan_name(s->general, port->name));
-    const plan_slot *slot = &s->general->slots.at[port->fallback];
+      return base_fail(err, TD_BAD_ARGUMENT, plan_name(s->plans.general, port->name), -1, "input %s was not set",
+                       plan_name(s->plans.general, port->name));
+    const plan_slot *slot = &s->plans.general->slots.at[port->fallback];
     int64_t dims[BASE_MAX_RANK];
     for (int32_t k = 0; k < slot->rank; k++) dims[k] = slot->dims[k];
-    void *data = (void *)(uintptr_t)plan_constant(s->general, slot);
-    s->inputs[i] = (base_value){.kind = BASE_TENSOR, .tensor = base_tensor_of(data, slot->dtype, slot->rank, dims)};
-    TRY(run_check_given(s->general, i, &s->inputs[i], err));
-    s->input_set[i] = s->inputs_moved = true;
+    void *data = (void *)(uintptr_t)plan_constant(s->plans.general, slot);
+    s->given.inputs[i] =
+        (base_value){.kind = BASE_TENSOR, .tensor = base_tensor_of(data, slot->dtype, slot->rank, dims)};
+    TRY(run_check_given(s->plans.general, i, &s->given.inputs[i], err));
+    s->given.set[i] = s->given.moved = true;
   }
   return TD_OK;
 }
@@ -230,8 +232,8 @@ static td_status fill_defaults(run_session *s, td_error *err) {
 static void write_key(const run_session *s, int64_t *key) {
   size_t n = 0;
   memset(key, 0, key_length(s) * sizeof *key);
-  for (uint32_t i = 0; i < plan_given_count(s->general); i++) {
-    const base_value *v = &s->inputs[i];
+  for (uint32_t i = 0; i < plan_given_count(s->plans.general); i++) {
+    const base_value *v = &s->given.inputs[i];
     int32_t rank = v->kind == BASE_TENSOR ? v->tensor.rank : -1;
     key[n++] = rank;
     for (int32_t k = 0; k < rank; k++) key[n++] = v->tensor.dims[k];
@@ -239,15 +241,15 @@ static void write_key(const run_session *s, int64_t *key) {
 }
 
 static td_status bind(run_session *s, run_bound *bound, td_error *err) {
-  const plan_means means = {s->cache, run_most_threads(s)};
-  TRY(plan_choose_variant(s->general, s->inputs, bound->arena, &bound->variant, err));
+  const plan_means means = {s->bounds.cache, run_most_threads(s)};
+  TRY(plan_choose_variant(s->plans.general, s->given.inputs, bound->arena, &bound->variant, err));
   change_to(s, bound->variant);
-  bound->key = base_arena_copy(bound->arena, s->key, key_length(s) * sizeof *s->key);
+  bound->key = base_arena_copy(bound->arena, s->bounds.key, key_length(s) * sizeof *s->bounds.key);
   bound->known = base_new(bound->arena, uint8_t, (size_t)s->plan->steps.count + 1);
   bound->threads = base_new(bound->arena, uint16_t, (size_t)s->plan->steps.count + 1);
   bound->spread = base_new(bound->arena, bool, (size_t)s->plan->slots.count + 1);
   if (!bound->key || !bound->known || !bound->threads || !bound->spread) return base_no_memory(err, "a binding");
-  TRY(plan_bind(s->plan, s->inputs, means, bound->arena, &bound->binding, err));
+  TRY(plan_bind(s->plan, s->given.inputs, means, bound->arena, &bound->binding, err));
   TRY(run_prepare_parts(bound, err));
   return run_prepare_shares(s, bound, err);
 }
@@ -262,11 +264,11 @@ static td_status new_bound(run_session *s, run_bound *bound, td_error *err) {
 
 /* The binding for the shapes at hand: one seen before, or a new one in the place of the least recently used. */
 static td_status find_bound(run_session *s, run_bound **found, td_error *err) {
-  write_key(s, s->key);
-  run_bound *oldest = &s->bounds[0];
-  for (uint32_t i = 0; i < s->bound_count; i++) {
-    run_bound *b = &s->bounds[i];
-    if (memcmp(b->key, s->key, key_length(s) * sizeof *s->key) == 0) {
+  write_key(s, s->bounds.key);
+  run_bound *oldest = &s->bounds.at[0];
+  for (uint32_t i = 0; i < s->bounds.count; i++) {
+    run_bound *b = &s->bounds.at[i];
+    if (memcmp(b->key, s->bounds.key, key_length(s) * sizeof *s->bounds.key) == 0) {
       *found = b;
       return TD_OK;
     }
@@ -274,9 +276,9 @@ static td_status find_bound(run_session *s, run_bound **found, td_error *err) {
   }
   run_bound fresh;
   TRY(new_bound(s, &fresh, err));
-  run_bound *place = s->bound_count < RUN_BINDINGS ? &s->bounds[s->bound_count++] : oldest;
+  run_bound *place = s->bounds.count < RUN_BINDINGS ? &s->bounds.at[s->bounds.count++] : oldest;
   if (place->arena) base_arena_free(place->arena);
-  if (s->active == place) s->active = NULL;
+  if (s->bounds.active == place) s->bounds.active = NULL;
   *place = fresh;
   *found = place;
   return TD_OK;
@@ -284,12 +286,12 @@ static td_status find_bound(run_session *s, run_bound **found, td_error *err) {
 
 static td_status activate(run_session *s, run_bound *bound, td_error *err) {
   change_to(s, bound->variant);
-  if (s->active == bound && bound->binding.arena_bytes <= s->main.memory_bytes) return TD_OK;
-  s->active = NULL;
+  if (s->bounds.active == bound && bound->binding.arena_bytes <= s->main.memory_bytes) return TD_OK;
+  s->bounds.active = NULL;
   s->main.known = bound->known;
   TRY(run_activate_frame(&s->main, bound, err));
-  s->active = bound;
-  s->bindings++;
+  s->bounds.active = bound;
+  s->bounds.activated++;
   return TD_OK;
 }
 
@@ -307,24 +309,24 @@ static bool suits(const run_session *s, const base_value *value) {
 td_status run_take_inputs(run_session *s, td_error *err) {
   run_bound *bound;
   TRY(fill_defaults(s, err));
-  if (s->active && !s->inputs_moved) return TD_OK;
+  if (s->bounds.active && !s->given.moved) return TD_OK;
   TRY(find_bound(s, &bound, err));
   TRY(activate(s, bound, err));
-  s->any_unsuited = false;
+  s->given.any_unsuited = false;
   for (uint32_t i = 0; i < plan_given_count(s->plan); i++) {
-    s->main.values[plan_given(s->plan, i)->slot] = s->inputs[i];
-    s->any_unsuited |= !suits(s, &s->inputs[i]);
+    s->main.values[plan_given(s->plan, i)->slot] = s->given.inputs[i];
+    s->given.any_unsuited |= !suits(s, &s->given.inputs[i]);
   }
   run_weigh_tasks(s);
-  s->inputs_moved = false;
-  s->targets_moved |= s->target_count > 0 || run_places_states(s); /* an input may lie in a target now */
+  s->given.moved = false;
+  s->targets.moved |= s->targets.count > 0 || run_places_states(s); /* an input may lie in a target now */
   return TD_OK;
 }
 
 /* Inputs that are not dense, or at odd addresses, are copied: `tail` is not in use yet. */
 static td_status copy_inputs(run_session *s, td_error *err) {
   for (uint32_t i = 0; i < s->plan->inputs.count; i++) {
-    const base_value *from = &s->inputs[i];
+    const base_value *from = &s->given.inputs[i];
     if (suits(s, from)) continue;
     const base_tensor *t = &from->tensor;
     const size_t bytes = base_tensor_bytes(t);
@@ -339,36 +341,37 @@ static td_status copy_inputs(run_session *s, td_error *err) {
 /* From inputs that are taken to outputs and states. */
 static td_status run_once(run_session *s) {
   if (s->main.tail.high || s->main.tail.warm) run_stack_begin(&s->main.tail);
-  if (s->results.high || s->results.warm) run_stack_begin(&s->results);
-  if (s->any_unsuited) TRY(copy_inputs(s, &s->main.error));
-  if (s->targets_moved) TRY(run_place_outputs(s, &s->main.error));
-  if (s->targets_moved) TRY(run_place_states(s, &s->main.error));
-  s->targets_moved = false;
-  s->active->used = ++s->runs;
-  if (s->team) run_team_enter(s->team, s->active->most_threads > 1); /* early: it takes time to wake */
+  if (s->tasks.results.high || s->tasks.results.warm) run_stack_begin(&s->tasks.results);
+  if (s->given.any_unsuited) TRY(copy_inputs(s, &s->main.error));
+  if (s->targets.moved) TRY(run_place_outputs(s, &s->main.error));
+  if (s->targets.moved) TRY(run_place_states(s, &s->main.error));
+  s->targets.moved = false;
+  s->bounds.active->used = ++s->now.runs;
+  if (s->threads.team)
+    run_team_enter(s->threads.team, s->bounds.active->most_threads > 1); /* early: it takes time to wake */
   const td_status status = run_steps(&s->main, 0, s->plan->steps.count);
-  if (s->tasks) run_end_tasks(s);
-  if (s->team) run_team_leave(s->team);
+  if (s->tasks.newest) run_end_tasks(s);
+  if (s->threads.team) run_team_leave(s->threads.team);
   TRY(status);
-  if (s->target_count) TRY(run_deliver_outputs(s, &s->main.error));
+  if (s->targets.count) TRY(run_deliver_outputs(s, &s->main.error));
   return run_store_states(s);
 }
 
 td_status run_session_run_until(run_session *s, run_until until, td_error *err) {
-  s->ran = false;
-  s->until = until;
-  s->ends_early = until.deadline_ns || until.cancel[0] || until.cancel[1];
+  s->now.ran = false;
+  s->now.until = until;
+  s->now.ends_early = until.deadline_ns || until.cancel[0] || until.cancel[1];
   if (s->plan->here.tier) take_code(s);
   TRY(run_take_inputs(s, err));
-  const uint64_t begin_ns = s->observer.run ? sys_clock_ns() : 0;
-  s->running = true;
-  SYS_PROBE("inference__begin", (uintptr_t)s, s->runs);
+  const uint64_t begin_ns = s->watch.observer.run ? sys_clock_ns() : 0;
+  s->watch.running = true;
+  SYS_PROBE("inference__begin", (uintptr_t)s, s->now.runs);
   const td_status status = run_once(s);
   SYS_PROBE("inference__end", (uintptr_t)s, status);
-  s->running = false;
-  if (s->observer.run) s->observer.run(s->observer.user, begin_ns, sys_clock_ns());
-  s->ran = status == TD_OK;
-  if (s->ran) return TD_OK;
+  s->watch.running = false;
+  if (s->watch.observer.run) s->watch.observer.run(s->watch.observer.user, begin_ns, sys_clock_ns());
+  s->now.ran = status == TD_OK;
+  if (s->now.ran) return TD_OK;
   if (err) *err = s->main.error;
   s->main.error = (td_error){0};
   return status;
@@ -380,61 +383,63 @@ td_status run_output(const run_session *s, uint32_t index, const base_value **va
   if (index >= s->plan->outputs.count)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no output %u; the model has %u", index,
                      s->plan->outputs.count);
-  if (!s->ran)
+  if (!s->now.ran)
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1,
                      "there is no output yet: the last run failed or never was; call td_session_run");
-  *value = s->targets[index].bound ? &s->targets[index].value : &s->main.values[s->plan->outputs.at[index].slot];
+  *value = s->targets.at[index].bound ? &s->targets.at[index].value : &s->main.values[s->plan->outputs.at[index].slot];
   if ((*value)->kind == BASE_TENSOR && !base_tensor_contiguous(&(*value)->tensor))
     return base_fail(err, TD_INTERNAL, NULL, -1, "output %u is not dense, as the plan has to make it", index);
   return TD_OK;
 }
 
-uint32_t run_session_crew(const run_session *s) { return run_crew_size(s->crew); }
+uint32_t run_session_crew(const run_session *s) { return run_crew_size(s->tasks.crew); }
 
 /* Tasks run under numbers behind those of the pool's threads. */
 uint32_t run_session_threads(const run_session *s) {
-  return s->crew ? run_pool_threads(s->pool) + run_crew_size(s->crew) : run_most_threads(s);
+  return s->tasks.crew ? run_pool_threads(s->threads.pool) + run_crew_size(s->tasks.crew) : run_most_threads(s);
 }
 
 run_stats run_session_stats(const run_session *s) {
   run_stats stats = {.tail_peak = s->main.tail.peak + s->main.scratch.peak,
-                     .runs = s->runs,
+                     .runs = s->now.runs,
                      .threads = 1,
                      .state_bytes = run_state_bytes(s),
-                     .state_copied = s->state_copied};
-  if (s->pool) {
-    stats.tail_peak += run_pool_scratch(s->pool);
+                     .state_copied = s->states.copied};
+  if (s->threads.pool) {
+    stats.tail_peak += run_pool_scratch(s->threads.pool);
     stats.threads = run_most_threads(s);
   }
-  if (s->active) {
-    stats.threads = s->active->most_threads > 1 ? s->active->most_threads : 1;
-    stats.arena_bytes = s->active->binding.arena_bytes;
-    stats.arena_lower = s->active->binding.arena_lower;
+  if (s->bounds.active) {
+    stats.threads = s->bounds.active->most_threads > 1 ? s->bounds.active->most_threads : 1;
+    stats.arena_bytes = s->bounds.active->binding.arena_bytes;
+    stats.arena_lower = s->bounds.active->binding.arena_lower;
   }
   return stats;
 }
 
-uint32_t run_most_threads(const run_session *s) { return s->team ? s->team->most : 1; }
+uint32_t run_most_threads(const run_session *s) { return s->threads.team ? s->threads.team->most : 1; }
 
 void run_session_set_most(run_session *s, uint32_t threads) {
-  if (s->team && threads < s->team->most) s->team->most = threads;
+  if (s->threads.team && threads < s->threads.team->most) s->threads.team->most = threads;
 }
 
 void run_session_set_weight(run_session *s, uint32_t weight) {
-  if (s->team) s->team->weight = weight;
+  if (s->threads.team) s->threads.team->weight = weight;
 }
 
 void run_observe(run_session *s, const td_observer *observer) {
-  s->observed = observer != NULL;
-  s->observer = observer ? *observer : (td_observer){0};
+  s->watch.observed = observer != NULL;
+  s->watch.observer = observer ? *observer : (td_observer){0};
 }
 
 const plan_exe *run_plan_in_use(const run_session *s) { return s->plan; }
 
-const plan_binding *run_active_binding(const run_session *s) { return s->active ? &s->active->binding : NULL; }
+const plan_binding *run_active_binding(const run_session *s) {
+  return s->bounds.active ? &s->bounds.active->binding : NULL;
+}
 
-td_observer run_observer(const run_session *s) { return s->observer; }
+td_observer run_observer(const run_session *s) { return s->watch.observer; }
 
 const base_value *run_slot(const run_session *s, uint32_t slot) {
-  return s->ran || s->running ? &s->main.values[slot] : NULL;
+  return s->now.ran || s->watch.running ? &s->main.values[slot] : NULL;
 }

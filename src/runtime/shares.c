@@ -118,9 +118,9 @@ void run_take_shared_code(run_session *s, run_bound *bound) {
 }
 
 const run_shares *run_shares_at(const run_session *s, uint32_t parts) {
-  const plan_binding *b = &s->active->binding;
+  const plan_binding *b = &s->bounds.active->binding;
   for (uint32_t i = 0; i < b->shares.count; i++)
-    if (parts >= b->shares.at[i].first && parts < b->shares.at[i].end) return &s->active->shares[i];
+    if (parts >= b->shares.at[i].first && parts < b->shares.at[i].end) return &s->bounds.active->shares[i];
   return NULL;
 }
 
@@ -181,7 +181,7 @@ static td_status run_thread(const job *j, uint32_t thread, const base_call *lane
   memset(d->spent, 0, (j->shares->end - j->shares->first) * sizeof *d->spent);
   for (int64_t t = base_call_first(lanes, total); t < total; t = base_call_next(lanes, t, total))
     TRY(run_share(j, d, t * plan->share));
-  if (j->session->observed) d->end_ns = sys_clock_ns();
+  if (j->session->watch.observed) d->end_ns = sys_clock_ns();
   return TD_OK;
 }
 
@@ -213,7 +213,7 @@ static void add_up(run_session *s, const run_shares *h, uint32_t threads) {
   const double first = lacks > waited ? waited / lacks : 1, rest = all > 0 ? (waited - first * lacks) / all : 0;
   for (uint32_t i = h->first; i < h->end; i++) {
     const double ns = shared_ns(h, threads, i, &lack) * rest + first * lack;
-    s->spent[i] = h->desks[0].spent[i - h->first] + (ns > 0 ? (uint64_t)ns : 0);
+    s->watch.spent[i] = h->desks[0].spent[i - h->first] + (ns > 0 ? (uint64_t)ns : 0);
   }
 }
 
@@ -222,10 +222,10 @@ td_status run_all_shares(run_session *s, const run_shares *h, uint32_t *end) {
   *end = h->end;
   TRY(run_prepare_range(s, h->first, h->end));
   run_range_begins(s, h->first, h->end);
-  const uint32_t threads = run_team_threads(s->team);
-  TRY(threads > 1 ? run_team_share(s->team, threads, run_worker_thread, &j, &s->main.error)
+  const uint32_t threads = run_team_threads(s->threads.team);
+  TRY(threads > 1 ? run_team_share(s->threads.team, threads, run_worker_thread, &j, &s->main.error)
                   : run_thread(&j, 0, &(base_call){0}));
-  if (s->observed) add_up(s, h, threads);
+  if (s->watch.observed) add_up(s, h, threads);
   run_range_ends(s, h->first, h->end);
   return TD_OK;
 }

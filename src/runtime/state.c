@@ -82,12 +82,14 @@ base_value run_copy_value(const base_value *from, char **at) {
 
 /* ---- changing states ---- */
 
-static base_value *value_of(const run_session *s, uint32_t index) { return &s->inputs[s->plan->inputs.count + index]; }
+static base_value *value_of(const run_session *s, uint32_t index) {
+  return &s->given.inputs[s->plan->inputs.count + index];
+}
 
 /* Has the second block of the state grow to `bytes` if it must: to the size of the first, and by half of that where it
  * outgrows that, too. */
 static td_status make_room(run_session *s, uint32_t index, size_t bytes, td_error *err) {
-  run_state *state = &s->states[index];
+  run_state *state = &s->states.at[index];
   if (state->spare && bytes <= state->spare_bytes) return TD_OK;
   const bool grows = state->block && bytes > state->block_bytes;
   const size_t as_first = state->block_bytes + (grows ? state->block_bytes / 2 : 0);
@@ -97,13 +99,13 @@ static td_status make_room(run_session *s, uint32_t index, size_t bytes, td_erro
   base_free(&s->allocator, state->spare, state->spare_bytes);
   state->spare = fresh;
   state->spare_bytes = room;
-  s->targets_moved = true; /* a step may have written to the old one */
+  s->targets.moved = true; /* a step may have written to the old one */
   return TD_OK;
 }
 
 /* Makes a copy of `value` in the second block of the state. */
 static td_status prepare(run_session *s, uint32_t index, const base_value *value, td_error *err) {
-  run_state *state = &s->states[index];
+  run_state *state = &s->states.at[index];
   size_t bytes = 0;
   if (!run_copy_bytes(value, &bytes))
     return base_no_memory(err, plan_name(s->plan, s->plan->states.at[index].port.name));
@@ -115,7 +117,7 @@ static td_status prepare(run_session *s, uint32_t index, const base_value *value
 
 /* Puts what was prepared in force. */
 static void commit(run_session *s, uint32_t index) {
-  run_state *state = &s->states[index];
+  run_state *state = &s->states.at[index];
   void *block = state->block;
   const size_t bytes = state->block_bytes;
   state->block = state->spare;
@@ -123,13 +125,13 @@ static void commit(run_session *s, uint32_t index) {
   state->spare = block;
   state->spare_bytes = bytes;
   *value_of(s, index) = state->next;
-  s->inputs_moved = true;
+  s->given.moved = true;
 }
 
 /* All or none of what was prepared. */
 static void commit_all(run_session *s) {
   for (uint32_t i = 0; i < s->plan->states.count; i++)
-    if (s->states[i].way == RUN_OVER_SPARE || s->states[i].way == RUN_BESIDE) commit(s, i);
+    if (s->states.at[i].way == RUN_OVER_SPARE || s->states.at[i].way == RUN_BESIDE) commit(s, i);
 }
 
 static bool same_sizes(const base_value *a, const base_tensor *t) {
@@ -149,7 +151,7 @@ static plan_making making_of(const run_session *s, uint32_t index) {
   const plan_making most =
       index < plan->here.making.count ? (plan_making)plan->here.making.at[index] : PLAN_MADE_ANYWHERE;
   if (most == PLAN_MADE_ANYWHERE) return most;
-  const base_tensor *planned = &s->active->binding.tensors[after];
+  const base_tensor *planned = &s->bounds.active->binding.tensors[after];
   const size_t bytes = base_tensor_bytes(planned);
   const bool stays = same_sizes(value_of(s, index), planned);
   if (most == PLAN_MADE_IN_PLACE && stays && bytes && !run_is_in_batch(plan, plan->slots.at[after].first)) return most;
@@ -158,14 +160,14 @@ static plan_making making_of(const run_session *s, uint32_t index) {
 
 bool run_places_states(const run_session *s) {
   for (uint32_t i = 0; i < s->plan->states.count; i++)
-    if (s->states[i].made != PLAN_MADE_ANYWHERE || making_of(s, i) != PLAN_MADE_ANYWHERE) return true;
+    if (s->states.at[i].made != PLAN_MADE_ANYWHERE || making_of(s, i) != PLAN_MADE_ANYWHERE) return true;
   return false;
 }
 
 td_status run_place_states(run_session *s, td_error *err) {
-  const plan_binding *b = &s->active->binding;
+  const plan_binding *b = &s->bounds.active->binding;
   for (uint32_t i = 0; i < s->plan->states.count; i++) {
-    run_state *state = &s->states[i];
+    run_state *state = &s->states.at[i];
     const uint32_t after = s->plan->states.at[i].after;
     const plan_making making = making_of(s, i);
     if (making == PLAN_MADE_BESIDE) TRY(make_room(s, i, base_tensor_bytes(&b->tensors[after]), err));
@@ -185,7 +187,7 @@ static run_way find_way(const run_session *s, uint32_t index) {
   const plan_state *state = &s->plan->states.at[index];
   const plan_slot *slot = &s->plan->slots.at[state->after];
   const base_value *value = &s->main.values[state->after];
-  const plan_making made = s->states[index].made;
+  const plan_making made = s->states.at[index].made;
   if (state->after == state->port.slot || made == PLAN_MADE_IN_PLACE) return RUN_STAYS;
   if (made == PLAN_MADE_BESIDE) return RUN_BESIDE;
   const uint32_t place = s->plan->slots.at[slot->root].place;
@@ -196,25 +198,25 @@ static run_way find_way(const run_session *s, uint32_t index) {
 
 static void store_straight(run_session *s, uint32_t index, const base_tensor *from) {
   base_tensor_pack(value_of(s, index)->tensor.data, from);
-  s->state_copied += base_tensor_bytes(from);
+  s->states.copied += base_tensor_bytes(from);
 }
 
 td_status run_store_states(run_session *s) {
   const plan_exe *plan = s->plan;
-  s->state_copied = 0;
+  s->states.copied = 0;
   for (uint32_t i = 0; i < plan->states.count; i++) {
     const base_value *value = &s->main.values[plan->states.at[i].after];
-    TRY(run_check_given(s->general, plan->inputs.count + i, value, &s->main.error));
-    s->states[i].way = find_way(s, i);
-    if (s->states[i].way == RUN_BESIDE) s->states[i].next = *value;
-    if (s->states[i].way != RUN_OVER_SPARE) continue;
+    TRY(run_check_given(s->plans.general, plan->inputs.count + i, value, &s->main.error));
+    s->states.at[i].way = find_way(s, i);
+    if (s->states.at[i].way == RUN_BESIDE) s->states.at[i].next = *value;
+    if (s->states.at[i].way != RUN_OVER_SPARE) continue;
     TRY(prepare(s, i, value, &s->main.error));
     size_t bytes = 0;
     run_copy_bytes(value, &bytes);
-    s->state_copied += bytes;
+    s->states.copied += bytes;
   }
   for (uint32_t i = 0; i < plan->states.count; i++)
-    if (s->states[i].way == RUN_STRAIGHT) store_straight(s, i, &s->main.values[plan->states.at[i].after].tensor);
+    if (s->states.at[i].way == RUN_STRAIGHT) store_straight(s, i, &s->main.values[plan->states.at[i].after].tensor);
   commit_all(s);
   return TD_OK;
 }
@@ -223,14 +225,15 @@ td_status run_store_states(run_session *s) {
 
 td_status run_reset_states(run_session *s, td_error *err) {
   for (uint32_t i = 0; i < s->plan->states.count; i++) {
-    const base_value *initial = &s->states[i].initial;
+    const base_value *initial = &s->states.at[i].initial;
     const bool fits = initial->kind == BASE_TENSOR && initial->tensor.dtype != TD_STRING &&
                       same_sizes(value_of(s, i), &initial->tensor);
-    s->states[i].way = fits ? RUN_STRAIGHT : RUN_OVER_SPARE;
+    s->states.at[i].way = fits ? RUN_STRAIGHT : RUN_OVER_SPARE;
     if (!fits) TRY(prepare(s, i, initial, err));
   }
   for (uint32_t i = 0; i < s->plan->states.count; i++)
-    if (s->states[i].way == RUN_STRAIGHT) base_tensor_pack(value_of(s, i)->tensor.data, &s->states[i].initial.tensor);
+    if (s->states.at[i].way == RUN_STRAIGHT)
+      base_tensor_pack(value_of(s, i)->tensor.data, &s->states.at[i].initial.tensor);
   commit_all(s);
   return TD_OK;
 }
@@ -249,7 +252,7 @@ td_status run_state_value(const run_session *s, uint32_t index, const base_value
 
 td_status run_set_state(run_session *s, uint32_t index, const base_value *value, td_error *err) {
   TRY(check_index(s, index, err));
-  TRY(run_check_given(s->general, s->plan->inputs.count + index, value, err));
+  TRY(run_check_given(s->plans.general, s->plan->inputs.count + index, value, err));
   TRY(prepare(s, index, value, err));
   commit(s, index);
   return TD_OK;
@@ -280,24 +283,25 @@ static td_status read_initial(run_session *s, uint32_t *at, base_value *value, t
 td_status run_open_states(run_session *s, td_error *err) {
   uint32_t at = 0;
   if (!s->plan->states.count) return TD_OK;
-  s->states = base_new(s->arena, run_state, s->plan->states.count);
-  if (!s->states) return base_no_memory(err, "session state");
+  s->states.at = base_new(s->arena, run_state, s->plan->states.count);
+  if (!s->states.at) return base_no_memory(err, "session state");
   for (uint32_t i = 0; i < s->plan->states.count; i++) {
-    TRY(read_initial(s, &at, &s->states[i].initial, err));
-    TRY(run_check_given(s->plan, s->plan->inputs.count + i, &s->states[i].initial, err));
+    TRY(read_initial(s, &at, &s->states.at[i].initial, err));
+    TRY(run_check_given(s->plan, s->plan->inputs.count + i, &s->states.at[i].initial, err));
   }
   return run_reset_states(s, err);
 }
 
 uint64_t run_state_bytes(const run_session *s) {
   uint64_t bytes = 0;
-  for (uint32_t i = 0; i < s->plan->states.count; i++) bytes += s->states[i].block_bytes + s->states[i].spare_bytes;
+  for (uint32_t i = 0; i < s->plan->states.count; i++)
+    bytes += s->states.at[i].block_bytes + s->states.at[i].spare_bytes;
   return bytes;
 }
 
 void run_close_states(run_session *s) {
-  for (uint32_t i = 0; s->states && i < s->plan->states.count; i++) {
-    base_free(&s->allocator, s->states[i].block, s->states[i].block_bytes);
-    base_free(&s->allocator, s->states[i].spare, s->states[i].spare_bytes);
+  for (uint32_t i = 0; s->states.at && i < s->plan->states.count; i++) {
+    base_free(&s->allocator, s->states.at[i].block, s->states.at[i].block_bytes);
+    base_free(&s->allocator, s->states.at[i].spare, s->states.at[i].spare_bytes);
   }
 }

@@ -50,11 +50,11 @@ void run_give_call(base_call *call, run_worker *worker) {
 /* The function of a step on what lies near. */
 static td_status run_near_by(const run_session *s, uint32_t number, const base_call *call) {
   run_near near;
-  return s->main.steps[number].run(run_near_call(s->general->here.copies, call, &near));
+  return s->main.steps[number].run(run_near_call(s->plans.general->here.copies, call, &near));
 }
 
 static inline td_status run_here(const run_session *s, uint32_t number, const base_call *call) {
-  if (s->general->here.copies && s->main.steps[number].kind == PLAN_CALL) return run_near_by(s, number, call);
+  if (s->plans.general->here.copies && s->main.steps[number].kind == PLAN_CALL) return run_near_by(s, number, call);
   return s->main.steps[number].run(call);
 }
 
@@ -62,8 +62,8 @@ static inline td_status run_here(const run_session *s, uint32_t number, const ba
  * virtual machines, more than many steps. */
 static td_status run_watched(const run_session *s, uint32_t number, const base_call *call, uint32_t thread,
                              uint64_t *spent) {
-  const td_observer *o = &s->observer;
-  const uint32_t heard = s->first_step + number;
+  const td_observer *o = &s->watch.observer;
+  const uint32_t heard = s->plans.first_step + number;
   if (o->enter) o->enter(o->user, thread, heard);
   const uint64_t begin_ns = sys_clock_ns();
   const td_status status = run_here(s, number, call);
@@ -75,9 +75,9 @@ static td_status run_watched(const run_session *s, uint32_t number, const base_c
 
 td_status run_function(const run_session *s, uint32_t number, const base_call *call, run_stack *scratch,
                        uint32_t thread, uint64_t *spent) {
-  SYS_PROBE("step__begin", (uintptr_t)s, s->first_step + number);
-  const td_status status = s->observed ? run_watched(s, number, call, thread, spent) : run_here(s, number, call);
-  SYS_PROBE("step__end", (uintptr_t)s, s->first_step + number);
+  SYS_PROBE("step__begin", (uintptr_t)s, s->plans.first_step + number);
+  const td_status status = s->watch.observed ? run_watched(s, number, call, thread, spent) : run_here(s, number, call);
+  SYS_PROBE("step__end", (uintptr_t)s, s->plans.first_step + number);
   if (scratch->used) run_stack_cut(scratch, 0);
   return status;
 }
@@ -86,11 +86,11 @@ td_status run_function(const run_session *s, uint32_t number, const base_call *c
 static td_status run_alone(run_frame *f, uint32_t number) {
   const run_session *s = f->session;
   const base_call *call = &f->steps[number].call;
-  if (!s->observed || f->thread) return run_function(s, number, call, &f->scratch, f->thread, NULL);
-  if (s->observer.enter) s->observer.enter(s->observer.user, 0, s->first_step + number);
-  SYS_PROBE("step__begin", (uintptr_t)s, s->first_step + number);
+  if (!s->watch.observed || f->thread) return run_function(s, number, call, &f->scratch, f->thread, NULL);
+  if (s->watch.observer.enter) s->watch.observer.enter(s->watch.observer.user, 0, s->plans.first_step + number);
+  SYS_PROBE("step__begin", (uintptr_t)s, s->plans.first_step + number);
   const td_status status = run_here(s, number, call);
-  SYS_PROBE("step__end", (uintptr_t)s, s->first_step + number);
+  SYS_PROBE("step__end", (uintptr_t)s, s->plans.first_step + number);
   if (f->scratch.used) run_stack_cut(&f->scratch, 0);
   return status;
 }
@@ -158,14 +158,14 @@ td_status run_check(run_frame *f, uint32_t number) {
 /* How many threads compute the step: those that pay, where they can be had. A task has its own thread alone. */
 static uint16_t gather_threads(run_frame *f, uint32_t number) {
   run_session *s = f->session;
-  run_bound *bound = s->active;
-  if (f->thread || atomic_load_explicit(&s->beside, memory_order_relaxed)) return 1;
+  run_bound *bound = s->bounds.active;
+  if (f->thread || atomic_load_explicit(&s->tasks.beside, memory_order_relaxed)) return 1;
   if (f->steps[number].defines || f->steps[number].varies || !bound->threads[number]) {
     bound->threads[number] = run_threads_for(f, number);
     if (bound->threads[number] > bound->most_threads) bound->most_threads = bound->threads[number];
   }
   if (bound->threads[number] < 2) return 1;
-  const uint32_t there = run_team_threads(s->team);
+  const uint32_t there = run_team_threads(s->threads.team);
   return there < bound->threads[number] ? (uint16_t)there : bound->threads[number];
 }
 
@@ -177,8 +177,9 @@ static td_status call_step(run_frame *f, uint32_t number, uint16_t *threads) {
   TRY(run_check(f, number));
   *threads = gather_threads(f, number);
   shared_step shared = {f, number};
-  const td_status status =
-      *threads > 1 ? run_team_share(f->session->team, *threads, run_part, &shared, &f->error) : run_alone(f, number);
+  const td_status status = *threads > 1
+                               ? run_team_share(f->session->threads.team, *threads, run_part, &shared, &f->error)
+                               : run_alone(f, number);
   if (status != TD_OK) return named(f, number, status);
   if (step->fixed) f->known[number] |= RUN_SHOWN;
   return TD_OK;
@@ -194,17 +195,17 @@ td_status run_find_end(const run_until *u, td_error *err) {
 }
 
 td_status run_end_at(const run_session *s, uint32_t number, td_error *err) {
-  const td_status status = run_find_end(&s->until, err);
+  const td_status status = run_find_end(&s->now.until, err);
   return status == TD_OK ? TD_OK : run_name_step(s->plan, number, status, err);
 }
 
 /* Of tasks that run on other threads the observer hears by their parts alone. */
 td_status run_call(run_frame *f, uint32_t number, uint64_t *spent) {
-  const td_observer *o = &f->session->observer;
-  const uint32_t heard = f->session->first_step + number;
+  const td_observer *o = &f->session->watch.observer;
+  const uint32_t heard = f->session->plans.first_step + number;
   uint16_t threads;
   TRY(run_go_on(f->session, number, &f->error));
-  if (!f->session->observed || f->thread) return call_step(f, number, &threads);
+  if (!f->session->watch.observed || f->thread) return call_step(f, number, &threads);
   if (!spent && o->begin) o->begin(o->user, heard);
   const uint64_t begin_ns = sys_clock_ns();
   const td_status status = call_step(f, number, &threads);
@@ -340,7 +341,7 @@ static td_status run_loop(run_frame *f, const plan_step *step, uint32_t self) {
 }
 
 td_status run_steps(run_frame *f, uint32_t first, uint32_t end) {
-  const plan_binding *binding = &f->session->active->binding;
+  const plan_binding *binding = &f->session->bounds.active->binding;
   for (uint32_t i = first; i < end;) {
     if (binding->parts_of[i] != PLAN_NONE) {
       const plan_parts *parts = &binding->parts.at[binding->parts_of[i]];

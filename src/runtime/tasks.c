@@ -23,13 +23,13 @@ static const plan_block *block_of(const run_frame *f, uint32_t step) {
 /* ---- memory of the run ---- */
 
 static void lock(run_session *s) {
-  while (atomic_flag_test_and_set_explicit(&s->lock, memory_order_acquire)) base_pause();
+  while (atomic_flag_test_and_set_explicit(&s->tasks.lock, memory_order_acquire)) base_pause();
 }
-static void unlock(run_session *s) { atomic_flag_clear_explicit(&s->lock, memory_order_release); }
+static void unlock(run_session *s) { atomic_flag_clear_explicit(&s->tasks.lock, memory_order_release); }
 
 static void *take_memory(run_session *s, size_t bytes) {
   lock(s);
-  void *memory = run_stack_take(&s->results, bytes ? bytes : 1);
+  void *memory = run_stack_take(&s->tasks.results, bytes ? bytes : 1);
   unlock(s);
   return memory;
 }
@@ -41,8 +41,8 @@ static run_task *new_task(run_frame *f, uint32_t step) {
   *task = (run_task){.session = s, .step = step, .free = f->plan->steps.at[step].free};
   atomic_store_explicit(&task->state, RUN_TASK_RUNNING, memory_order_relaxed);
   lock(s);
-  task->older = s->tasks;
-  s->tasks = task;
+  task->older = s->tasks.newest;
+  s->tasks.newest = task;
   unlock(s);
   return task;
 }
@@ -78,24 +78,24 @@ static void give_frame(run_frame *f) {
   if (f->tail.used) run_stack_cut(&f->tail, 0);
   f->error = (td_error){0};
   lock(s);
-  f->next = s->idle;
-  s->idle = f;
+  f->next = s->tasks.idle;
+  s->tasks.idle = f;
   unlock(s);
 }
 
 /* NULL: there are enough, or there is no memory for one more: the task had better run where it stands. */
 static run_frame *take_frame(run_session *s) {
   lock(s);
-  run_frame *f = s->idle;
-  if (f) s->idle = f->next;
-  const bool more = !f && s->frames < FRAMES_PER_THREAD * (run_crew_size(s->crew) + 1);
-  s->frames += more;
+  run_frame *f = s->tasks.idle;
+  if (f) s->tasks.idle = f->next;
+  const bool more = !f && s->tasks.frames < FRAMES_PER_THREAD * (run_crew_size(s->tasks.crew) + 1);
+  s->tasks.frames += more;
   unlock(s);
   if (!more) return f;
   f = new_frame(s);
   if (f) return f;
   lock(s);
-  s->frames--;
+  s->tasks.frames--;
   unlock(s);
   return NULL;
 }
@@ -104,7 +104,7 @@ static run_frame *take_frame(run_session *s) {
 static void forget_taken(run_frame *f) {
   const plan_step *step = &f->plan->steps.at[f->filled_for];
   for (uint32_t i = 0; step->kind == PLAN_FORK && i < step->in_count; i++)
-    run_reset_value(f, f->session->active, f->plan->operands.at[step->in + i]);
+    run_reset_value(f, f->session->bounds.active, f->plan->operands.at[step->in + i]);
 }
 
 /* Values of the active binding, and in front of the task what it takes from the steps around it. */
@@ -113,10 +113,10 @@ static td_status fill_frame(run_frame *to, const run_frame *from, uint32_t numbe
   run_session *s = from->session;
   const plan_step *step = &s->plan->steps.at[number];
   const plan_block *block = block_of(from, number);
-  if (to->binding != s->bindings) {
+  if (to->binding != s->bounds.activated) {
     memset(to->known, 0, s->plan->steps.count);
-    TRY(run_activate_frame(to, s->active, &to->error));
-    to->binding = s->bindings;
+    TRY(run_activate_frame(to, s->bounds.active, &to->error));
+    to->binding = s->bounds.activated;
   } else {
     forget_taken(to);
   }
@@ -145,7 +145,7 @@ static bool made_within(const plan_exe *plan, uint32_t slot, uint32_t first, uin
 
 /* Large results are made where they stay, among the results of tasks: the memory of their roots is there this time. */
 static td_status place_results(run_frame *f, const plan_block *block) {
-  const run_bound *bound = f->session->active;
+  const run_bound *bound = f->session->bounds.active;
   for (uint32_t i = 0; i < block->result_count; i++) {
     const uint32_t root = f->plan->slots.at[f->plan->operands.at[block->results + i]].root;
     if (!made_within(f->plan, root, block->first, block->end)) continue;
@@ -164,7 +164,7 @@ static td_status place_results(run_frame *f, const plan_block *block) {
 /* Does all of the value lie among the results of tasks already, dense? */
 static bool stays(const run_session *s, const base_value *value) {
   return value->kind == BASE_TENSOR && base_tensor_contiguous(&value->tensor) &&
-         run_stack_holds(&s->results, value->tensor.data, 0);
+         run_stack_holds(&s->tasks.results, value->tensor.data, 0);
 }
 
 static td_status keep_result(run_frame *f, run_task *task) {
@@ -216,8 +216,8 @@ void run_execute_task(run_task *task, uint32_t thread) {
   run_frame *f = task->frame;
   f->thread = thread;
   run_block(f, task);
-  if (task->helped) atomic_fetch_sub(&f->session->helping, 1);
-  atomic_fetch_sub(&f->session->beside, 1);
+  if (task->helped) atomic_fetch_sub(&f->session->tasks.helping, 1);
+  atomic_fetch_sub(&f->session->tasks.beside, 1);
   give_frame(f);
   tell(task);
 }
@@ -249,9 +249,10 @@ static double steps_ns(const run_session *s, uint32_t first, uint32_t end) {
 }
 
 void run_weigh_tasks(run_session *s) {
-  for (uint32_t i = 0; s->crew && i < s->plan->steps.count; i++)
+  for (uint32_t i = 0; s->tasks.crew && i < s->plan->steps.count; i++)
     if (s->plan->steps.at[i].kind == PLAN_FORK)
-      s->pays[i] = s->force_tasks || steps_ns(s, i + 1, s->plan->steps.at[i].next) >= s->plan->here.speed->task_ns;
+      s->tasks.pays[i] =
+          s->tasks.force || steps_ns(s, i + 1, s->plan->steps.at[i].next) >= s->plan->here.speed->task_ns;
 }
 
 /* ---- steps ---- */
@@ -262,11 +263,11 @@ void run_weigh_tasks(run_session *s) {
 static bool may_have_help(run_frame *f) {
   run_session *s = f->session;
   if (!f->thread) {
-    const uint32_t threads = s->pool->threads, interop = s->pool->interop;
+    const uint32_t threads = s->threads.pool->threads, interop = s->threads.pool->interop;
     const uint32_t beyond = interop > threads ? interop - threads : 0;
-    atomic_store(&s->most_helping, run_team_threads(s->team) - 1 + beyond);
+    atomic_store(&s->tasks.most_helping, run_team_threads(s->threads.team) - 1 + beyond);
   }
-  return atomic_load(&s->most_helping) > 0;
+  return atomic_load(&s->tasks.most_helping) > 0;
 }
 
 td_status run_fork(run_frame *f, uint32_t number) {
@@ -275,11 +276,11 @@ td_status run_fork(run_frame *f, uint32_t number) {
   if (!task) return base_no_memory(&f->error, "a task");
   f->values[f->plan->operands.at[f->plan->steps.at[number].out]] =
       (base_value){.kind = BASE_FUTURE, .list = {.items = &task->value, .count = 1}};
-  task->frame = s->crew && s->pays[number] && may_have_help(f) ? take_frame(s) : NULL;
+  task->frame = s->tasks.crew && s->tasks.pays[number] && may_have_help(f) ? take_frame(s) : NULL;
   if (task->frame && fill_frame(task->frame, f, number) == TD_OK) {
-    atomic_fetch_add(&s->beside, 1);
+    atomic_fetch_add(&s->tasks.beside, 1);
     atomic_store_explicit(&task->state, RUN_TASK_QUEUED, memory_order_release);
-    run_crew_put(s->crew, task);
+    run_crew_put(s->tasks.crew, task);
     return TD_OK;
   }
   if (task->frame) give_frame(task->frame);
@@ -297,7 +298,7 @@ static void await(run_frame *f, run_task *task) {
       if (run_claim_task(task)) run_execute_task(task, f->thread);
       continue;
     }
-    run_task *other = run_crew_take(f->session->crew, f->session);
+    run_task *other = run_crew_take(f->session->tasks.crew, f->session);
     if (other) {
       run_execute_task(other, f->thread);
       continue;
@@ -341,13 +342,13 @@ td_status run_wait(run_frame *f, uint32_t number) {
 void run_end_tasks(run_session *s) {
   for (bool all = false; !all;) {
     lock(s);
-    run_task *task = s->tasks;
+    run_task *task = s->tasks.newest;
     unlock(s);
     all = true;
     for (; task; task = task->older) {
       if (run_claim_task(task)) {
         task->status = TD_INTERNAL;
-        atomic_fetch_sub(&s->beside, 1);
+        atomic_fetch_sub(&s->tasks.beside, 1);
         give_frame(task->frame);
         tell(task);
       }
@@ -357,24 +358,24 @@ void run_end_tasks(run_session *s) {
       }
     }
   }
-  if (s->crew) run_crew_forget(s->crew, s);
-  s->tasks = NULL;
+  if (s->tasks.crew) run_crew_forget(s->tasks.crew, s);
+  s->tasks.newest = NULL;
 }
 
 td_status run_open_tasks(run_session *s, td_error *err) {
   bool any = false;
   size_t steps = 0;
-  for (uint32_t k = 0; k < plan_count(s->general); k++) {
-    const plan_exe *plan = plan_at(s->general, k);
+  for (uint32_t k = 0; k < plan_count(s->plans.general); k++) {
+    const plan_exe *plan = plan_at(s->plans.general, k);
     for (uint32_t i = 0; i < plan->steps.count; i++) any |= plan->steps.at[i].kind == PLAN_FORK;
     steps = base_max_size(steps, plan->steps.count);
   }
-  atomic_flag_clear(&s->lock);
+  atomic_flag_clear(&s->tasks.lock);
   if (!any) return TD_OK;
-  TRY(run_stack_open(&s->results, err));
-  s->pays = base_new(s->arena, bool, steps);
-  if (!s->pays) return base_no_memory(err, "a session");
-  if (s->pool) s->crew = run_pool_crew(s->pool);
+  TRY(run_stack_open(&s->tasks.results, err));
+  s->tasks.pays = base_new(s->arena, bool, steps);
+  if (!s->tasks.pays) return base_no_memory(err, "a session");
+  if (s->threads.pool) s->tasks.crew = run_pool_crew(s->threads.pool);
   return TD_OK;
 }
 
@@ -387,8 +388,8 @@ static void free_frames(run_frame *f) {
 }
 
 void run_close_tasks(run_session *s) {
-  free_frames(s->idle);
-  for (uint32_t i = 0; s->ready && i < plan_count(s->general); i++)
-    if (i != s->variant) free_frames(s->ready[i].idle);
-  run_stack_close(&s->results);
+  free_frames(s->tasks.idle);
+  for (uint32_t i = 0; s->plans.ready && i < plan_count(s->plans.general); i++)
+    if (i != s->plans.variant) free_frames(s->plans.ready[i].idle);
+  run_stack_close(&s->tasks.results);
 }

@@ -31,7 +31,7 @@ static origins find_origins(const run_frame *f, const plan_step *step) {
     const uint32_t root = f->plan->slots.at[slot].root;
     const double bytes = (double)base_tensor_bytes(&f->values[slot].tensor);
     if (f->plan->slots.at[root].place == PLAN_CONST || bytes > f->plan->here.speed->own_bytes) continue;
-    if (f->session->active->spread[root]) from.threads += bytes;
+    if (f->session->bounds.active->spread[root]) from.threads += bytes;
     else from.caller += bytes;
   }
   return from;
@@ -71,7 +71,7 @@ uint16_t run_threads_for(const run_frame *f, uint32_t number) {
   const uint16_t threads = choose(f, step, &f->steps[number].call);
   for (uint32_t i = 0; i < step->out_count && step->kind == PLAN_CALL; i++) {
     const uint32_t slot = f->plan->operands.at[step->out + i];
-    if (slot != PLAN_NONE) f->session->active->spread[f->plan->slots.at[slot].root] = threads > 1;
+    if (slot != PLAN_NONE) f->session->bounds.active->spread[f->plan->slots.at[slot].root] = threads > 1;
   }
   return threads;
 }

@@ -34,7 +34,7 @@ static td_session *open_session(const td_model *model, uint32_t interop) {
   td_session *session = NULL;
   td_error err = {0};
   assert_int_equal(td_session_new(model, &options, &session, &err), TD_OK);
-  session->run->force_tasks = true;
+  session->run->tasks.force = true;
   return session;
 }
 

@@ -230,7 +230,7 @@ static void large_results_of_tasks(void **state) {
     assert_int_equal(run_pool_new(1, 50, &base_libc_allocator, &pool, &r.err), TD_OK);
     run_pool_set_interop(pool, threads);
     assert_int_equal(run_session_new(r.plan, &base_libc_allocator, pool, &r.session, &r.err), TD_OK);
-    r.session->force_tasks = true;
+    r.session->tasks.force = true;
     for (int run = 0; run < 5; run++) {
       rig_feed(&r, 0, TD_I64, ": 9");
       rig_feed(&r, 1, TD_F32, "128x160: 1");

@@ -116,7 +116,7 @@ typedef struct runner {
 static run_session *open_session(rig *r, run_pool *pool, size_t cache) {
   run_session *session;
   if (run_session_new(r->plan, &base_libc_allocator, pool, &session, &r->err) != TD_OK) fail_msg("%s", r->err.text);
-  session->cache = cache;
+  session->bounds.cache = cache;
   return session;
 }
 
@@ -146,8 +146,8 @@ static void expect_same(rig *r, run_session *a, run_session *b) {
   }
 }
 
-static uint32_t parts_of(const run_session *session) { return session->active->binding.parts.count; }
-static uint32_t shares_of(const run_session *session) { return session->active->binding.shares.count; }
+static uint32_t parts_of(const run_session *session) { return session->bounds.active->binding.parts.count; }
+static uint32_t shares_of(const run_session *session) { return session->bounds.active->binding.shares.count; }
 
 /* One session for all sizes in turn: what one binding leaves behind does not show in the next. */
 static void the_same_bits(void **state) {
@@ -181,7 +181,7 @@ enum { WIDE = 256, ROWS = 16, WIDE_SAMPLES = 64 };
 
 /* Whole samples, or as many as step `i` takes at a time. */
 static int64_t part_of(const run_session *session, uint32_t i) {
-  const plan_binding *b = &session->active->binding;
+  const plan_binding *b = &session->bounds.active->binding;
   return b->parts_of[i] == PLAN_NONE ? WIDE_SAMPLES : b->parts.at[b->parts_of[i]].part;
 }
 
@@ -282,7 +282,7 @@ static void shares_of_threads(void **state) {
   assert_int_equal(run_session_stats(shared).threads, 2);
   assert_true(shares_of(shared) > 0);
   for (uint32_t i = 0; i < shares_of(shared); i++) {
-    const plan_shares *s = &shared->active->binding.shares.at[i];
+    const plan_shares *s = &shared->bounds.active->binding.shares.at[i];
     assert_true(s->own_bytes > 0 && s->own_offset + 2 * s->own_bytes <= run_session_stats(shared).arena_bytes);
   }
   run_session_free(whole);
@@ -312,7 +312,7 @@ static void light_steps_stay_with_their_operands(void **state) {
   run_on(&r, session, 8);
   uint16_t threads[8], count = 0;
   for (uint32_t i = 0; i < r.plan->steps.count && count < 8; i++)
-    if (r.plan->steps.at[i].kind == PLAN_CALL) threads[count++] = session->active->threads[i];
+    if (r.plan->steps.at[i].kind == PLAN_CALL) threads[count++] = session->bounds.active->threads[i];
   assert_int_equal(count, 3);
   assert_int_equal(threads[0], 1);
   assert_int_equal(threads[1], 2);
@@ -345,7 +345,7 @@ static void a_failing_step_is_named(void **state) {
   run_session *session = open_session(&r, pool, CACHE);
   run_on(&r, session, 8);
   assert_true(shares_of(session) > 0);
-  float *x = session->inputs[0].tensor.data;
+  float *x = session->given.inputs[0].tensor.data;
   for (int64_t i = 0; i < 8; i++) {
     const float before = x[i * 8192];
     x[i * 8192] = marked;

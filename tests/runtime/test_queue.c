@@ -85,7 +85,7 @@ static void endless_runs_end(void **state) {
       assert_int_equal(run_pool_new(2, 50, &r.allocator, &pool, &r.err), TD_OK);
       run_pool_set_interop(pool, 3);
       assert_int_equal(run_session_new(r.plan, &r.allocator, pool, &session, &r.err), TD_OK);
-      session->force_tasks = true;
+      session->tasks.force = true;
       ends(&r, session);
       run_session_free(session);
       run_pool_free(pool);
@@ -121,7 +121,7 @@ static run_session *open_batch(rig *r, run_pool *pool, float *x) {
   run_session *s;
   const base_value in = {.kind = BASE_TENSOR, .tensor = base_tensor_of(x, TD_F32, 3, (int64_t[]){8, 4096, 2})};
   assert_int_equal(run_session_new(r->plan, &r->allocator, pool, &s, &r->err), TD_OK);
-  s->cache = 100 * 1024; /* three values of a sample: parts and shares are made */
+  s->bounds.cache = 100 * 1024; /* three values of a sample: parts and shares are made */
   assert_int_equal(run_set_input(s, 0, &in, &r->err), TD_OK);
   return s;
 }

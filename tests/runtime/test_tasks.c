@@ -49,7 +49,7 @@ static void open_way(way *w, const rig *r, uint32_t crew, uint32_t workers) {
   assert_int_equal(run_pool_new(workers + 1, 50, &base_libc_allocator, &w->pool, &err), TD_OK);
   run_pool_set_interop(w->pool, crew + 1);
   assert_int_equal(run_session_new(r->plan, &base_libc_allocator, w->pool, &w->session, &err), TD_OK);
-  w->session->force_tasks = true;
+  w->session->tasks.force = true;
   const uint32_t tasks = run_session_crew(w->session), beside = tasks > workers ? tasks : workers;
   assert_true(tasks == crew || tasks == 0); /* the compiler may have left no tasks */
   if (!OWN_THREADS) return;                 /* how many another runtime has is its own affair */
@@ -331,7 +331,7 @@ static void within_the_share(void **state) {
     rig_open(&r, many, "native");
     assert_int_equal(run_pool_new(threads, 50, &r.allocator, &pool, &r.err), TD_OK);
     assert_int_equal(run_session_new(r.plan, &r.allocator, pool, &session, &r.err), TD_OK);
-    session->force_tasks = true;
+    session->tasks.force = true;
     run_session *own = r.session;
     r.session = session;
     rig_feed(&r, 0, TD_F32, "9999: 0.5");

@@ -2,6 +2,7 @@
 """Archives with Python handlers, served by treadle-serve: check_handlers.py BUILD [PYTHON]. Handlers run in PYTHON
 (default: the one that runs this). Ends with a count of checks."""
 import concurrent.futures
+import errno
 import contextlib
 import json
 import os
@@ -19,9 +20,24 @@ import urllib.request
 import zipfile
 
 ECHO = """
-import ctypes, os, resource, sys, time
+import ctypes, os, resource, socket, subprocess, sys, time
+from multiprocessing import shared_memory
 from ts.torch_handler.base_handler import BaseHandler
 from ts.utils.util import PredictionException
+
+def number_of(call, *words):
+    ctypes.set_errno(0)
+    return ctypes.get_errno() if call(*words) == -1 else 0
+
+def calls():
+    libc = ctypes.CDLL(None, use_errno=True)
+    closed = [number_of(libc.unshare, 0), number_of(libc.ptrace, 0, 0, 0, 0), number_of(libc.personality, -1),
+              number_of(libc.syscall, 425, 1, 0), number_of(libc.socket, socket.AF_PACKET, socket.SOCK_RAW, 0)]
+    block = shared_memory.SharedMemory(create=True, size=4096)
+    block.close()
+    block.unlink()
+    socket.create_server(("127.0.0.1", 0)).close()
+    return closed + [subprocess.run(["true"]).returncode]
 
 class Echo(BaseHandler):
     def initialize(self, context):
@@ -52,6 +68,7 @@ class Echo(BaseHandler):
         if what == "set": return {1, 2}
         if what == "fds": return sorted(os.listdir("/proc/self/fd"), key=int)
         if what == "limits": return [resource.getrlimit(resource.RLIMIT_CORE)[0], resource.getrlimit(resource.RLIMIT_DATA)[0]]
+        if what == "calls": return calls()
         if what == "signals": return [line for line in open("/proc/self/status").read().split("\\n") if line.startswith("SigBlk")]
         if what == "pid": return os.getpid()
         if what == "large": return b"x" * (24 << 20)
@@ -268,6 +285,10 @@ def check_requests(c, folder):
 def check_isolation(c):
     c.expect("descriptors", c.echo("fds")[1], lambda got: set(got) - {"0", "1", "2", "3"} == set(got[-1:]) and len(got) <= 5)
     c.expect("limits", c.echo("limits"), (200, [0, 1 << 30]))
+    calls = (200, [errno.EPERM] * 3 + [errno.ENOSYS, errno.EAFNOSUPPORT, 0])
+    c.expect("system calls", c.echo("calls"), calls)
+    c.echo("exit")
+    c.expect("those of the next worker", c.wait_for(lambda: c.echo("calls") == calls), True)
     c.expect("signals", c.echo("signals"), (200, ["SigBlk:\t0000000000000000"]))
 
 

@@ -31,10 +31,14 @@ static void pid_path(const serve_server *s, char *path, size_t size) {
            a->port, sum);
 }
 
-static void ready(serve_server *s) {
-  char path[512], text[32];
+static void close_calls(const serve_server *s) {
   if (!serve_close_calls(s->options.python_handlers))
     fputs("treadle-serve: seccomp filters cannot be had here: the server runs without one\n", stderr);
+}
+
+static void ready(serve_server *s) {
+  char path[512], text[32];
+  if (!s->options.python_handlers) close_calls(s); /* no socket is made from now on */
   if (!s->options.start) return;
   pid_path(s, path, sizeof path);
   unlink(path);
@@ -135,6 +139,7 @@ static td_status serve(serve_server *s, char **words, int count, base_arena *are
   if (s->done_event < 0) return base_no_memory(err, "an event");
   td_status status = s->options.access_log ? serve_log_open(s->options.access_log, &s->log, err) : TD_OK;
   if (status == TD_OK) status = serve_make_keys(s, err);
+  if (s->options.python_handlers) close_calls(s); /* before the first of them starts */
   if (status == TD_OK) status = serve_load_start(s, words, count, arena, err);
   if (status == TD_OK) status = serve_start_threads(s, arena, err);
   if (status == TD_OK) status = serve_run(s, ready, err);

@@ -62,7 +62,7 @@ static td_status print_json(const bench_state *s, td_error *err) {
   app_json_set(root, "percent_of_limit", app_json_real(percent_of_limit(s)));
   if (cli_flag(s->args, "overhead")) app_json_set(root, "recording_percent", app_json_real(recording_percent(s)));
   if (cli_flag(s->args, "layers")) app_json_set(root, "layers", cli_layers_json(&s->profile));
-  return app_print_json(root, err);
+  return app_print_json(root, APP_JSON, err);
 }
 
 static void print_text(const bench_state *s) {

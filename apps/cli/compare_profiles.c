@@ -158,7 +158,7 @@ static td_status print_json(const profile *a, const profile *b, const pairs *row
     app_json_set(list, NULL, row);
   }
   app_json_set(root, "changed", list);
-  return app_print_json(root, err);
+  return app_print_json(root, APP_JSON, err);
 }
 
 static td_status compare(cli_args *args, profile *a, profile *b, td_error *err) {

@@ -44,7 +44,7 @@ static td_status print_result(const cli_args *args, const char *path, const td_m
   app_json_set(root, "bytes", json_integer(bytes));
   app_json_set(root, "load_ms", app_json_real(stats.load_ms));
   app_json_set(root, "compile_ms", app_json_real(stats.compile_ms));
-  return app_print_json(root, err);
+  return app_print_json(root, APP_JSON, err);
 }
 
 static td_status run_compile(cli_args *args, td_error *err) {

@@ -150,7 +150,7 @@ static td_status report(const cli_args *args, const td_model *model, json_t *roo
     app_json_set(root, "machine", machine);
     TRY(status);
     if (model) TRY(model_json(model, args->subject, root, err));
-    return app_print_json(json_incref(root), err);
+    return app_print_json(json_incref(root), APP_JSON, err);
   }
   return model ? print_model(model, args->subject, err) : print_lists(args, root, err);
 }

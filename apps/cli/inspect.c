@@ -36,7 +36,7 @@ static td_status print_loops(const td_model *model, const char *stage, td_error 
   app_json_set(root, "stage", app_json_text(stage));
   app_json_set(root, "text", app_json_text(text));
   td_text_free(model, text);
-  return app_print_json(root, err);
+  return app_print_json(root, APP_JSON, err);
 }
 
 static td_status print_stage(const cli_args *args, const td_model *model, td_error *err) {

@@ -49,7 +49,7 @@ static td_status run_roofline(cli_args *args, td_error *err) {
   int64_t threads = 0;
   TRY(cli_int(args, "threads", 1, 4096, &threads, err));
   TRY(app_roofline_read((uint32_t)threads, !cli_flag(args, "cached"), &roofline, err));
-  if (cli_flag(args, "json")) return app_print_json(app_roofline_json(&roofline), err);
+  if (cli_flag(args, "json")) return app_print_json(app_roofline_json(&roofline), APP_JSON, err);
   const columns c = columns_of(&roofline);
   printf("%s\n", roofline.cpu[0] ? roofline.cpu : "unknown CPU");
   print_peaks(&roofline, &c);

@@ -275,7 +275,7 @@ static td_status print_figures_json(run_state *s, td_error *err) {
   app_json_set(root, "anon_peak_kib", json_integer((json_int_t)f->memory.anon_peak_kib));
   app_json_set(root, "peak_rss_kib", json_integer((json_int_t)f->memory.peak_rss_kib));
   app_json_set(root, "outputs", json_incref(s->json));
-  return app_print_json(root, err);
+  return app_print_json(root, APP_JSON, err);
 }
 
 static void print_figures(const run_state *s) {

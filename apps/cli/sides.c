@@ -238,7 +238,7 @@ static td_status print_json(const sides *c, td_error *err) {
     app_json_set(rows, NULL, row);
   }
   app_json_set(root, "classes", rows);
-  return app_print_json(root, err);
+  return app_print_json(root, APP_JSON, err);
 }
 
 static td_status compare(sides *c, const char *before, td_error *err) {

@@ -200,7 +200,7 @@ static td_status finish(suite_state *s, td_error *err) {
     app_json_set(root, "mean_percent_of_limit", app_json_real(mean));
     app_json_set(root, "weighted_percent_of_limit", app_json_real(weighted));
     app_json_set(root, "failed", json_integer(s->failed));
-    TRY(app_print_json(root, err));
+    TRY(app_print_json(root, APP_JSON, err));
   } else {
     printf("%u rows: %.1f %% of the limit in the mean, %.1f %% weighted by time\n", s->lines.count, mean, weighted);
     if (s->shares.count) printf("%u below %.0f %% of their share", s->failed, 100 * fails_below);

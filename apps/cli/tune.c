@@ -202,7 +202,7 @@ static td_status tune_all(search *s, td_error *err) {
   json_t *root = json_object();
   app_json_set(root, "numbers", json_incref(s->json));
   app_json_set(root, "file", app_json_text(k.path));
-  return app_print_json(root, err);
+  return app_print_json(root, APP_JSON, err);
 }
 
 static td_status run_tune(cli_args *args, td_error *err) {

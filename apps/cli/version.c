@@ -13,7 +13,7 @@ static td_status run_version(cli_args *args, td_error *err) {
     json_t *root = json_object();
     app_json_set(root, "version", app_json_text(HEADER_VERSION));
     app_json_set(root, "library", app_json_text(library));
-    return app_print_json(root, err);
+    return app_print_json(root, APP_JSON, err);
   }
   printf("treadle %s", HEADER_VERSION);
   if (strcmp(library, HEADER_VERSION) != 0) printf(" (library %s)", library);

@@ -25,8 +25,8 @@ void app_json_set(json_t *object, const char *key, json_t *value) {
   }
 }
 
-td_status app_print_json(json_t *root, td_error *err) {
-  int failed = root ? json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : 0;
+td_status app_print_json(json_t *root, size_t form, td_error *err) {
+  int failed = root ? json_dumpf(root, stdout, form) : 0;
   json_decref(root);
   if (!root) return base_no_memory(err, "JSON");
   if (failed || putchar('\n') == EOF || fflush(stdout)) {

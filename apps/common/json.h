@@ -11,6 +11,7 @@ json_t *app_json_text(const char *text);
 json_t *app_json_dims(int32_t rank, const int64_t *dims);
 /* Adds to an object, or to an array where `key` is NULL; takes over `value`. Out of memory, it is left out. */
 void app_json_set(json_t *object, const char *key, json_t *value);
-/* Prints to standard output and releases `root`. */
-td_status app_print_json(json_t *root, td_error *err);
+/* Prints to standard output and releases `root`; `form` as of json_dumpf, for most what APP_JSON is. */
+#define APP_JSON (JSON_INDENT(1) | JSON_REAL_PRECISION(9))
+td_status app_print_json(json_t *root, size_t form, td_error *err);
 #endif

@@ -1,6 +1,7 @@
 /* report.c -- the plan as text and as JSON. */
 #include <stdio.h>
 
+#include "common/json.h"
 #include "launch.h"
 
 static const char *const numa_names[] = {"none", "preferred", "strict"};
@@ -39,57 +40,54 @@ void launch_print_plan(const launch_plan *plan, base_arena *arena) {
 static json_t *set_json(const sys_cpu_set *set) {
   json_t *array = json_array();
   for (uint32_t i = 0; i < SYS_MOST_CPUS; i++)
-    if (sys_set_has(set, i)) json_array_append_new(array, json_integer(i));
+    if (sys_set_has(set, i)) app_json_set(array, NULL, json_integer(i));
   return array;
 }
 
 static json_t *variables_json(const launch_variables *list) {
   json_t *object = json_object();
-  for (uint32_t i = 0; i < list->count; i++)
-    json_object_set_new(object, list->at[i].name, json_string(list->at[i].value));
+  for (uint32_t i = 0; i < list->count; i++) app_json_set(object, list->at[i].name, app_json_text(list->at[i].value));
   return object;
 }
 
 static json_t *instance_json(const launch_plan *plan, uint32_t i, base_arena *arena) {
   const launch_instance *in = &plan->layout.instances[i];
   json_t *object = json_object();
-  json_object_set_new(object, "index", json_integer(in->index));
-  json_object_set_new(object, "cpu_list", json_string(launch_list(arena, &in->cpus)));
-  json_object_set_new(object, "cpus", set_json(&in->cpus));
-  json_object_set_new(object, "nodes", set_json(&in->nodes));
-  json_object_set_new(object, "threads", json_integer(in->threads));
-  json_object_set_new(object, "environment", variables_json(&plan->own[i]));
-  json_object_set_new(object, "log", plan->logs[i] ? json_string(plan->logs[i]) : json_null());
+  app_json_set(object, "index", json_integer(in->index));
+  app_json_set(object, "cpu_list", app_json_text(launch_list(arena, &in->cpus)));
+  app_json_set(object, "cpus", set_json(&in->cpus));
+  app_json_set(object, "nodes", set_json(&in->nodes));
+  app_json_set(object, "threads", json_integer(in->threads));
+  app_json_set(object, "environment", variables_json(&plan->own[i]));
+  app_json_set(object, "log", plan->logs[i] ? app_json_text(plan->logs[i]) : json_null());
   return object;
 }
 
 static json_t *machine_json(const sys_topology *t) {
   json_t *object = json_object();
-  json_object_set_new(object, "packages", json_integer(t->packages));
-  json_object_set_new(object, "nodes", json_integer(t->nodes));
-  json_object_set_new(object, "cores", json_integer(t->cores));
-  json_object_set_new(object, "cpus", json_integer(t->count));
-  json_object_set_new(object, "allowed", json_integer(t->allowed));
-  json_object_set_new(object, "quota_cpus", t->quota_cpus > 0 ? json_real(t->quota_cpus) : json_null());
+  app_json_set(object, "packages", json_integer(t->packages));
+  app_json_set(object, "nodes", json_integer(t->nodes));
+  app_json_set(object, "cores", json_integer(t->cores));
+  app_json_set(object, "cpus", json_integer(t->count));
+  app_json_set(object, "allowed", json_integer(t->allowed));
+  app_json_set(object, "quota_cpus", t->quota_cpus > 0 ? json_real(t->quota_cpus) : json_null());
   return object;
 }
 
 td_status launch_print_json(const launch_plan *plan, base_arena *arena, td_error *err) {
   json_t *root = json_object(), *instances = json_array(), *command = json_array(), *notes = json_array();
-  for (uint32_t i = 0; i < plan->layout.count; i++) json_array_append_new(instances, instance_json(plan, i, arena));
-  for (char **word = plan->command; *word; word++) json_array_append_new(command, json_string(*word));
+  for (uint32_t i = 0; i < plan->layout.count; i++) app_json_set(instances, NULL, instance_json(plan, i, arena));
+  for (char **word = plan->command; *word; word++) app_json_set(command, NULL, app_json_text(*word));
   for (uint32_t i = 0; i < plan->layout.notes.count; i++)
-    json_array_append_new(notes, json_string(plan->layout.notes.at[i]));
-  json_object_set_new(root, "machine", machine_json(plan->machine));
-  json_object_set_new(root, "instances", instances);
-  json_object_set_new(root, "idle", set_json(&plan->layout.idle));
-  json_object_set_new(root, "pin", json_boolean(plan->pin));
-  json_object_set_new(root, "memory", json_string(numa_names[plan->numa]));
-  json_object_set_new(root, "environment", variables_json(&plan->shared));
-  json_object_set_new(root, "command", command);
-  json_object_set_new(root, "on_failure", json_string(plan->failure));
-  json_object_set_new(root, "notes", notes);
-  const bool printed = root && json_dumpf(root, stdout, JSON_INDENT(2)) == 0 && putchar('\n') != EOF;
-  json_decref(root);
-  return printed ? TD_OK : base_fail(err, TD_NO_RESOURCE, NULL, -1, "the plan cannot be printed");
+    app_json_set(notes, NULL, app_json_text(plan->layout.notes.at[i]));
+  app_json_set(root, "machine", machine_json(plan->machine));
+  app_json_set(root, "instances", instances);
+  app_json_set(root, "idle", set_json(&plan->layout.idle));
+  app_json_set(root, "pin", json_boolean(plan->pin));
+  app_json_set(root, "memory", app_json_text(numa_names[plan->numa]));
+  app_json_set(root, "environment", variables_json(&plan->shared));
+  app_json_set(root, "command", command);
+  app_json_set(root, "on_failure", app_json_text(plan->failure));
+  app_json_set(root, "notes", notes);
+  return app_print_json(root, JSON_INDENT(2), err);
 }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/json.h"
 #include "sweep.h"
 
 enum { BAR = 32 };
@@ -49,21 +50,19 @@ static json_t *row_json(const sweep_table *t, uint32_t i) {
       json_pack("{s:i,s:i,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:s}", t->kind, r->value, "instances", r->instances, "threads",
                 r->threads, "p50_ms", r->p50_ms, "best_p50_ms", r->best_p50_ms, "worst_p50_ms", r->worst_p50_ms,
                 "p99_ms", r->p99_ms, "per_s", r->per_s, "anon_kib", r->anon_kib, "command", t->commands[i]);
-  if (row) json_object_set_new(row, "instances", json_integer(r->instances));
-  if (row) json_object_set_new(row, "efficiency", r->efficiency > 0 ? json_real(r->efficiency) : json_null());
+  if (row) app_json_set(row, "instances", json_integer(r->instances));
+  if (row) app_json_set(row, "efficiency", r->efficiency > 0 ? json_real(r->efficiency) : json_null());
   return row;
 }
 
 td_status sweep_print_json(const sweep_table *t, td_error *err) {
   json_t *root = json_object(), *rows = json_array();
-  for (uint32_t i = 0; i < t->count; i++) json_array_append_new(rows, row_json(t, i));
-  json_object_set_new(root, "sweep", json_string(t->kind));
-  json_object_set_new(root, "rows", rows);
-  json_object_set_new(root, "best_latency", row_json(t, sweep_fastest(t)));
-  json_object_set_new(root, "best_throughput", row_json(t, sweep_broadest(t)));
-  const bool printed = root && json_dumpf(root, stdout, JSON_INDENT(1)) == 0 && putchar('\n') != EOF;
-  json_decref(root);
-  return printed ? TD_OK : base_fail(err, TD_NO_RESOURCE, NULL, -1, "the sweep cannot be printed");
+  for (uint32_t i = 0; i < t->count; i++) app_json_set(rows, NULL, row_json(t, i));
+  app_json_set(root, "sweep", app_json_text(t->kind));
+  app_json_set(root, "rows", rows);
+  app_json_set(root, "best_latency", row_json(t, sweep_fastest(t)));
+  app_json_set(root, "best_throughput", row_json(t, sweep_broadest(t)));
+  return app_print_json(root, JSON_INDENT(1), err);
 }
 
 /* ---- SVG ---- */

@@ -135,7 +135,7 @@ static td_status report_json(const td_bisection *found, bool differs, td_error *
   app_json_set(root, "pass", *found->pass ? app_json_text(found->pass) : json_null());
   app_json_set(root, "kernels", *found->culprits ? app_json_text(found->culprits) : json_null());
   app_json_set(root, "trials", json_integer(found->trials));
-  return app_print_json(root, err);
+  return app_print_json(root, APP_JSON, err);
 }
 
 /* `differs`: do the outputs at all? */

@@ -114,7 +114,7 @@ static td_status finish(const check_run *run, td_error *err) {
     json_t *root = json_object();
     app_json_set(root, "cases", json_incref(run->cases));
     for (size_t i = 0; i < 3; i++) app_json_set(root, verdicts[i].json, json_integer(run->counts[i]));
-    TRY(app_print_json(root, err));
+    TRY(app_print_json(root, APP_JSON, err));
   } else {
     printf("%u passed, %u failed, %u skipped\n", run->counts[PASSED], run->counts[FAILED], run->counts[SKIPPED]);
   }

@@ -270,7 +270,7 @@ static void compare_isolated(void *user, void *result) {
   to->status = cli_flag(c->args, "check-nan") ? hunt_nan(c, &to->err) : compare_ways(c, &to->err);
   const bool answered = to->status == TD_OK || to->status == TD_ANSWER_NO;
   if (c->json && answered) {
-    const td_status printed = app_print_json(c->json, &to->err);
+    const td_status printed = app_print_json(c->json, APP_JSON, &to->err);
     if (printed != TD_OK) to->status = printed;
   } else json_decref(c->json);
 }

@@ -151,7 +151,7 @@ static td_status report(const minify *m, size_t nodes, double seconds, td_error 
   app_json_set(root, "seen_before", json_integer(m->known));
   app_json_set(root, "failed_otherwise", json_integer(m->otherwise));
   app_json_set(root, "seconds", app_json_real(seconds));
-  return app_print_json(root, err);
+  return app_print_json(root, APP_JSON, err);
 }
 
 td_status cli_run_minify(cli_args *args, td_error *err) {

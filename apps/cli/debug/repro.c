@@ -89,5 +89,5 @@ td_status cli_run_repro(cli_args *args, td_error *err) {
   json_t *root = json_object();
   app_json_set(root, "folder", app_json_text(folder));
   app_json_set(root, "command", app_json_text(base_arena_format(args->arena, "sh %s/run.sh", folder)));
-  return app_print_json(root, err);
+  return app_print_json(root, APP_JSON, err);
 }

@@ -1,6 +1,7 @@
 /* between_i8.c -- td::add_i8, td::mul_i8, td::avg_pool_i8: what no level has a part in. */
 #include "kernels/between_i8.h"
 #include "kernels/elementwise_priv.h"
+#include "kernels/tasks_priv.h"
 
 #include <string.h>
 
@@ -92,19 +93,24 @@ td_status kern_run_mean_i8(const base_call *call, int64_t width, kern_mean_i8_pi
   kern_mean_i8 m = kern_mean_i8_of(call);
   kern_pool_axes_of(call, m.axis);
   const kern_pool_axis *a = m.axis;
-  const int64_t rows = a[0].out * a[1].out, blocks = (m.channels + width - 1) / width;
-  const int64_t image = a[0].in * a[1].in * a[2].in * m.channels, tasks = base_in(call, 0)->dims[0] * rows * blocks;
+  const int64_t rows = a[0].out * a[1].out, all = base_in(call, 0)->dims[0] * rows;
+  const int64_t blocks = base_ceil_div(m.channels, width), image = a[0].in * a[1].in * a[2].in * m.channels;
+  /* Channels are parted where rows are fewer than workers need. */
+  const int64_t parts = base_min_i64(blocks, base_ceil_div(kern_tasks_wanted(call->workers), base_max_i64(all, 1)));
+  const int64_t tasks = all * parts;
   if (base_min_i64(a[0].kernel, a[0].in) * base_min_i64(a[1].kernel, a[1].in) * base_min_i64(a[2].kernel, a[2].in) >
       MOST_WINDOW)
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "td::avg_pool_i8: the window is too large");
   for (int64_t t = base_call_first(call, tasks); t < tasks; t = base_call_next(call, t, tasks)) {
-    const int64_t c = t % blocks * width, at = t / blocks, row = at % rows;
+    const int64_t at = t / parts, row = at % rows, part = t % parts;
+    const int64_t c = blocks * part / parts * width;
+    const int64_t n = base_min_i64(m.channels, blocks * (part + 1) / parts * width) - c;
     kern_pool_span s[] = {kern_pool_span_of(&a[0], row / a[1].out), kern_pool_span_of(&a[1], row % a[1].out), {0}};
     const uint8_t *from = (const uint8_t *)base_in(call, 0)->data + at / rows * image + c;
     uint8_t *to = (uint8_t *)base_out(call, 0)->data + at * a[2].out * m.channels + c;
     for (int64_t o = 0; o < a[2].out; o++, to += m.channels) {
       s[2] = kern_pool_span_of(&a[2], o);
-      pixel(&m, from, s, base_min_i64(width, m.channels - c), to);
+      pixel(&m, from, s, n, to);
     }
   }
   return TD_OK;

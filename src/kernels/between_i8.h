@@ -36,6 +36,6 @@ kern_mean_i8 kern_mean_i8_of(const base_call *call);
 /* The mean over what a window sees of an image, of `n` channels from its element 0 on. */
 typedef void (*kern_mean_i8_pixel)(const kern_mean_i8 *m, const uint8_t *image, const kern_pool_span *s, int64_t n,
                                    uint8_t *to);
-/* `width`: channels of a call. */
+/* `width`: calls are of so many channels, or of a multiple, but for the last ones. */
 td_status kern_run_mean_i8(const base_call *call, int64_t width, kern_mean_i8_pixel pixel);
 #endif

@@ -63,6 +63,14 @@ V_INLINE void b_zip(byte_x *to, const uint8_t *const *row, int64_t at, int64_t n
   const __m512i all = _mm512_permutexvar_epi32(fours, _mm512_inserti64x4(_mm512_castsi256_si512(ab), cd, 1));
   _mm512_storeu_si512(to, _mm512_xor_si512(_mm512_shuffle_epi8(all, bytes), _mm512_set1_epi8((char)flip)));
 }
+/* n elements, at most V_LANES, of each of three rows: the first of each, then the second... */
+V_INLINE void b_store_threes(byte_x *to, const byte_x *a, const byte_x *b, const byte_x *c, int64_t n) {
+  const __m512i all = vi_or(vi_or(b_widen(a, n), vi_shl(b_widen(b, n), 8)), vi_shl(b_widen(c, n), 16));
+  const __m512i threes = _mm512_set4_epi32(-1, 0x0e0d0c0a, 0x09080605, 0x04020100),
+                words = _mm512_set_epi32(15, 11, 7, 3, 14, 13, 12, 10, 9, 8, 6, 5, 4, 2, 1, 0);
+  const __m512i bytes = _mm512_permutexvar_epi32(words, _mm512_shuffle_epi8(all, threes));
+  _mm512_mask_storeu_epi8(to, ~(~(__mmask64)0 << 3 * n), bytes);
+}
 /* What b_narrow makes of integers: plus `zero`, within least and most, xor `flip`. */
 typedef struct b_bytes {
   __m512i zero, least, most, flip;
@@ -86,8 +94,8 @@ V_INLINE void b_narrow(uint8_t *to, const vi *q, const b_bytes *b, int64_t n, co
   _mm512_mask_storeu_epi8(to, ~(__mmask64)0 >> (64 - n), bytes);
 }
 /* A whole row of BYTES_ROW columns in the order that takes the fewest instructions: b_whole_from tells where the lanes
- * of its vectors, B_WHOLE_RUN of them at a time, stand in the row. b_narrow_whole brings results in order again;
- * `plain`: integers that a byte holds need neither limits nor a flip. */
+ * of its vectors, B_WHOLE_RUN of them at a time, stand in the row. b_narrow_whole brings the first n results in order
+ * again; `plain`: integers that a byte holds need neither limits nor a flip. */
 enum { B_WHOLE_RUN = 4 };
 V_INLINE int64_t b_whole_from(int64_t vector, int64_t run) { return run * 16 + vector * B_WHOLE_RUN; }
 V_INLINE void b_zip_whole(byte_x *to, const uint8_t *const *row, uint8_t flip) {
@@ -99,8 +107,28 @@ V_INLINE void b_zip_whole(byte_x *to, const uint8_t *const *row, uint8_t flip) {
                          _mm512_unpacklo_epi16(ab_high, cd_high), _mm512_unpackhi_epi16(ab_high, cd_high)};
   V_FOR(p, BYTES_PANELS) _mm512_storeu_si512(to + p * 64, _mm512_xor_si512(all[p], flipped));
 }
-V_INLINE void b_narrow_whole(uint8_t *to, const vi *q, const b_bytes *b, const bool plain) {
-  _mm512_storeu_si512(to, b_bytes_from(q, b, plain));
+V_INLINE void b_narrow_whole(uint8_t *to, const vi *q, const b_bytes *b, int64_t n, const bool plain) {
+  b_store_some(to, b_bytes_from(q, b, plain), n);
+}
+/* Sums of bytes, BYTES_ROW of them side by side, B_SUMMED in each at most: those at even places and those at odd ones.
+ * b_sums_add: n bytes, xor `flip`. b_sums_to: they are added to integers, in the order of b_whole_from. */
+enum { B_SUMMED = 256 };
+typedef struct b_sums {
+  __m512i even, odd;
+} b_sums;
+V_INLINE b_sums b_sums_zero(void) { return (b_sums){_mm512_setzero_si512(), _mm512_setzero_si512()}; }
+V_INLINE void b_sums_add(b_sums *s, const uint8_t *from, int64_t n, vi flip) {
+  const __m512i bytes = _mm512_xor_si512(b_load_some(from, n), flip);
+  s->even = _mm512_add_epi16(s->even, _mm512_and_si512(bytes, _mm512_set1_epi16(255)));
+  s->odd = _mm512_add_epi16(s->odd, _mm512_srli_epi16(bytes, 8));
+}
+V_INLINE void b_sums_to(const b_sums *s, vi *q) {
+  const __m512i none = _mm512_setzero_si512(), low = _mm512_unpacklo_epi16(s->even, s->odd),
+                high = _mm512_unpackhi_epi16(s->even, s->odd);
+  q[0] = _mm512_add_epi32(q[0], _mm512_unpacklo_epi16(low, none));
+  q[1] = _mm512_add_epi32(q[1], _mm512_unpackhi_epi16(low, none));
+  q[2] = _mm512_add_epi32(q[2], _mm512_unpacklo_epi16(high, none));
+  q[3] = _mm512_add_epi32(q[3], _mm512_unpackhi_epi16(high, none));
 }
 /* A table of 256 bytes, two in a word. */
 typedef struct b_table {
@@ -202,15 +230,35 @@ V_INLINE void b_narrow(uint8_t *to, const vi *q, const b_bytes *b, int64_t n, co
 #else
 #include "kernels/bytes_vector_priv.h"
 #endif
-#if !defined V_AVX512 /* whole rows are as others, and tables are read a byte at a time */
+#if !defined V_AVX512 /* whole rows are as others; tables and rows of three go a byte at a time */
 enum { B_WHOLE_RUN = V_LANES };
 V_INLINE int64_t b_whole_from(int64_t vector, int64_t run) { return vector * V_LANES + run; }
 V_INLINE void b_zip_whole(byte_x *to, const uint8_t *const *row, uint8_t flip) {
   V_FOR(p, BYTES_PANELS) b_zip(to + p * V_LANES * BYTES_DEPTH, row, p * V_LANES, V_LANES, flip);
 }
-V_INLINE void b_narrow_whole(uint8_t *to, const vi *q, const b_bytes *b, const bool plain) {
-  b_narrow(to, q, b, BYTES_PANELS * V_LANES, plain);
+V_INLINE void b_narrow_whole(uint8_t *to, const vi *q, const b_bytes *b, int64_t n, const bool plain) {
+  b_narrow(to, q, b, n, plain);
 }
+V_INLINE void b_store_threes(byte_x *to, const byte_x *a, const byte_x *b, const byte_x *c, int64_t n) {
+  for (int64_t i = 0; i < n; i++, to += 3) to[0] = a[i], to[1] = b[i], to[2] = c[i];
+}
+enum { B_SUMMED = 1 << 22 };
+typedef struct b_sums {
+  vi lane[BYTES_PANELS];
+} b_sums;
+V_INLINE b_sums b_sums_zero(void) {
+  b_sums s;
+  V_FOR(p, BYTES_PANELS) s.lane[p] = vi_set(0);
+  return s;
+}
+V_INLINE void b_sums_add(b_sums *s, const uint8_t *from, int64_t n, vi flip) {
+  const vi low = vi_and(flip, vi_set(255));
+  V_FOR(p, BYTES_PANELS) {
+    const int64_t lanes = base_min_i64(V_LANES, n - p * V_LANES);
+    if (lanes > 0) s->lane[p] = vi_add(s->lane[p], vi_xor(b_widen(from + p * V_LANES, lanes), low));
+  }
+}
+V_INLINE void b_sums_to(const b_sums *s, vi *q) { V_FOR(p, BYTES_PANELS) q[p] = vi_add(q[p], s->lane[p]); }
 typedef struct b_table {
   const uint8_t *bytes;
 } b_table;

@@ -31,12 +31,16 @@ void kern_pool_axes_of(const base_call *call, kern_pool_axis *axis) {
   }
 }
 
+/* Elements of a window that lie in `room` elements of the input. A division takes as long as some vectors of a window.
+ */
+static int64_t elements_in(const kern_pool_axis *a, int64_t room) {
+  return base_min_i64(a->kernel, a->dilation == 1 ? room : base_ceil_div(room, a->dilation));
+}
+
 kern_pool_span kern_pool_span_of(const kern_pool_axis *a, int64_t o) {
-  int64_t start = o * a->stride - a->begin, room = a->in - start;
-  int64_t first = start >= 0 ? 0 : base_min_i64((a->dilation - 1 - start) / a->dilation, a->kernel);
-  int64_t last = room <= 0 ? 0 : base_min_i64((room + a->dilation - 1) / a->dilation, a->kernel);
-  return (kern_pool_span){first, base_max_i64(first, last), start,
-                          base_min_i64(a->kernel, (room + a->end + a->dilation - 1) / a->dilation)};
+  const int64_t start = o * a->stride - a->begin, room = a->in - start;
+  const int64_t first = start >= 0 ? 0 : elements_in(a, -start), last = room <= 0 ? 0 : elements_in(a, room);
+  return (kern_pool_span){first, base_max_i64(first, last), start, elements_in(a, room + a->end)};
 }
 
 /* ---- bytes ---- */

@@ -42,33 +42,43 @@ static void row(const kern_binary_i8 *b, const uint8_t *const *in, const int64_t
 td_status KERN_PART_NAME(add_i8)(const base_call *call) { return kern_run_binary_i8(call, true, row); }
 td_status KERN_PART_NAME(mul_i8)(const base_call *call) { return kern_run_binary_i8(call, false, row); }
 
-/* The sums of a window's elements, `n` channels, or with `whole` BYTES_ROW of them. */
+/* sums += a window's elements, from channel `c` on; n channels, or with `whole` BYTES_ROW of them. */
 V_TEMPLATE void add_window(const kern_mean_i8 *m, const uint8_t *image, const kern_pool_span *s, int64_t n, vi *sums,
                            const bool whole) {
   const kern_pool_axis *a = m->axis;
-  const vi flip = vi_set(m->flip);
+  const vi flip = vi_set(m->flip * 0x01010101);
+  const int64_t channels = whole ? BYTES_ROW : n;
+  int64_t left = B_SUMMED;
+  b_sums some = b_sums_zero();
   for (int64_t i = s[0].first; i < s[0].last; i++)
     for (int64_t j = s[1].first; j < s[1].last; j++) {
       const int64_t above = (s[0].start + i * a[0].dilation) * a[1].in + s[1].start + j * a[1].dilation;
       const uint8_t *from = image + (above * a[2].in + s[2].start + s[2].first * a[2].dilation) * m->channels;
-      for (int64_t k = s[2].first; k < s[2].last; k++, from += a[2].dilation * m->channels) V_FOR(p, BYTES_PANELS) {
-          const int64_t at = p * V_LANES, lanes = whole ? V_LANES : base_min_i64(V_LANES, n - at);
-          if (lanes > 0) sums[p] = vi_add(sums[p], vi_xor(b_widen(from + at, lanes), flip));
-        }
+      for (int64_t k = s[2].first; k < s[2].last; k++, from += a[2].dilation * m->channels) {
+        b_sums_add(&some, from, channels, flip);
+        if (--left) continue;
+        b_sums_to(&some, sums);
+        some = b_sums_zero();
+        left = B_SUMMED;
+      }
     }
+  b_sums_to(&some, sums);
 }
 
 static void mean(const kern_mean_i8 *m, const uint8_t *image, const kern_pool_span *s, int64_t n, uint8_t *to) {
   const b_bytes bytes = b_bytes_of(m->y_zero + m->y_flip, 0, 255, m->y_flip);
   int64_t elements = 1, reach = 1;
-  vi sums[BYTES_PANELS], q[BYTES_PANELS];
   for (int i = 0; i < KERN_POOL_AXES; i++) elements *= s[i].last - s[i].first, reach *= s[i].reach;
-  V_FOR(p, BYTES_PANELS) sums[p] = vi_set(-(int32_t)elements * m->zero);
-  if (n == BYTES_ROW) add_window(m, image, s, n, sums, true);
-  else add_window(m, image, s, n, sums, false);
   const vf by = v_set(kern_mean_i8_by(m, m->count_padding ? reach : elements));
-  V_FOR(p, BYTES_PANELS) q[p] = v_to_int(v_min(v_mul(v_from_int(sums[p]), by), v_set(INT16_MAX)));
-  b_narrow(to, q, &bytes, n, false);
+  for (int64_t c = 0; c < n; c += BYTES_ROW) {
+    const int64_t some = base_min_i64(BYTES_ROW, n - c);
+    vi sums[BYTES_PANELS], q[BYTES_PANELS];
+    V_FOR(p, BYTES_PANELS) sums[p] = vi_set(-(int32_t)elements * m->zero);
+    if (some == BYTES_ROW) add_window(m, image + c, s, some, sums, true);
+    else add_window(m, image + c, s, some, sums, false);
+    V_FOR(p, BYTES_PANELS) q[p] = v_to_int(v_min(v_mul(v_from_int(sums[p]), by), v_set(INT16_MAX)));
+    b_narrow_whole(to + c, q, &bytes, some, false);
+  }
 }
 
 td_status KERN_PART_NAME(avg_pool_i8)(const base_call *call) { return kern_run_mean_i8(call, BYTES_ROW, mean); }

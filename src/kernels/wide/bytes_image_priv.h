@@ -12,10 +12,12 @@ typedef struct bytes_image {
   uint8_t flip; /* i8_copy */
 } bytes_image;
 
-enum { PLANE_PIECE = 256 }; /* pixels that are quantised at once */
+enum { PLANE_PIECE = 256, THREE = 3 }; /* pixels that are quantised at once; channels of a picture */
 
 static void fill(const bytes_image *p, int64_t n, byte_x *to) {
-  for (int64_t i = 0; i < n; i++) to[i] = (byte_x)p->i8.s.x_zero;
+  const byte_x zero = (byte_x)p->i8.s.x_zero;
+  if (sizeof *to == 1) memset(to, zero, (size_t)n);
+  for (int64_t i = 0; sizeof *to > 1 && i < n; i++) to[i] = zero;
 }
 
 /* `count` runs of n elements, `step` and `pitch` elements apart. */
@@ -61,13 +63,16 @@ static void quantise_planes(const image_product *image, const char *from, int64_
   byte_x *to = pad_line(p, from, line, &first, &last);
   (void)phase;
   for (int64_t i = first, n; i < last; i += n, to += n * channels) {
-    byte_x piece[PLANE_PIECE];
+    byte_x piece[THREE][PLANE_PIECE];
     n = base_min_i64(PLANE_PIECE, last - i);
     for (int64_t c = 0; c < channels; c++) {
       const float *plane = (const float *)from + c * image->c.in_size + i - image->c.axis[2].begin;
-      I8_NAME(i8_quantise)(&p->i8.s, plane, n, piece);
-      for (int64_t k = 0; k < n; k++) to[k * channels + c] = piece[k];
+      byte_x *of = piece[channels == THREE ? c : 0];
+      I8_NAME(i8_quantise)(&p->i8.s, plane, n, of);
+      for (int64_t k = 0; channels != THREE && k < n; k++) to[k * channels + c] = of[k];
     }
+    for (int64_t k = 0; channels == THREE && k < n; k += V_LANES)
+      b_store_threes(to + k * THREE, piece[0] + k, piece[1] + k, piece[2] + k, base_min_i64(V_LANES, n - k));
   }
 }
 
@@ -77,7 +82,7 @@ static void gather_taps(const bytes_image *p, const uint8_t *from, int64_t o, in
   const int64_t channels = p->image.c.group_in, pitch = p->image.channels, x_pixel = p->image.x_pixel;
   for (int64_t tap = 0; tap < a->kernel; tap++, to += channels) {
     const int64_t at = tap * a->dilation - a->begin; /* of output pixel 0 */
-    const int64_t first = from ? base_min_i64(base_max_i64(base_ceil_div(-at, a->stride), o), end) : end;
+    const int64_t first = base_min_i64(base_max_i64(base_ceil_div(-at, a->stride), o), end);
     const int64_t last = base_max_i64(base_min_i64(base_ceil_div(a->in - at, a->stride), end), first);
     for (int64_t i = o; i < end; i++)
       if (i < first || i >= last) fill(p, channels, to + (i - o) * pitch);
@@ -92,13 +97,17 @@ static void gather_line(const image_product *image, const char *from, int64_t ph
   const bytes_image *p = (const bytes_image *)image;
   const kern_conv_axis *a = &image->c.axis[2];
   const int64_t channels = image->c.group_in, pitch = image->channels, line = image->line;
-  const bool runs = from && a->dilation == 1 && image->x_pixel == channels && a->in >= a->kernel - a->begin;
+  const bool runs = a->dilation == 1 && image->x_pixel == channels && a->in >= a->kernel - a->begin;
   const int64_t first = runs ? base_min_i64(base_max_i64(base_ceil_div(a->begin, a->stride), 0), line) : line;
   const int64_t inside = runs ? (a->in - a->kernel + a->begin) / a->stride + 1 : line;
   const int64_t last = base_max_i64(base_min_i64(inside, line), first);
   const uint8_t *x = (const uint8_t *)from;
   byte_x *to = to_image;
   (void)phase;
+  if (!from) {
+    fill(p, line * pitch, to);
+    return;
+  }
   gather_taps(p, x, 0, first, to);
   gather_taps(p, x, last, line, to + last * pitch);
   if (first == last) return;

@@ -98,17 +98,21 @@ V_INLINE void b_narrow(uint8_t *to, const vi *q, const b_bytes *b, int64_t n, co
  * again; `plain`: integers that a byte holds need neither limits nor a flip. */
 enum { B_WHOLE_RUN = 4 };
 V_INLINE int64_t b_whole_from(int64_t vector, int64_t run) { return run * 16 + vector * B_WHOLE_RUN; }
-V_INLINE void b_zip_whole(byte_x *to, const uint8_t *const *row, uint8_t flip) {
-  const __m512i flipped = _mm512_set1_epi8((char)flip), a = _mm512_loadu_si512(row[0]), b = _mm512_loadu_si512(row[1]),
-                c = _mm512_loadu_si512(row[2]), d = _mm512_loadu_si512(row[3]);
+V_INLINE void b_zip_whole(vi *z, const uint8_t *const *row, uint8_t flip) {
+  const __m512i a = _mm512_loadu_si512(row[0]), b = _mm512_loadu_si512(row[1]), c = _mm512_loadu_si512(row[2]),
+                d = _mm512_loadu_si512(row[3]);
   const __m512i ab = _mm512_unpacklo_epi8(a, b), ab_high = _mm512_unpackhi_epi8(a, b), cd = _mm512_unpacklo_epi8(c, d),
                 cd_high = _mm512_unpackhi_epi8(c, d);
-  const __m512i all[] = {_mm512_unpacklo_epi16(ab, cd), _mm512_unpackhi_epi16(ab, cd),
-                         _mm512_unpacklo_epi16(ab_high, cd_high), _mm512_unpackhi_epi16(ab_high, cd_high)};
-  V_FOR(p, BYTES_PANELS) _mm512_storeu_si512(to + p * 64, _mm512_xor_si512(all[p], flipped));
+  z[0] = _mm512_unpacklo_epi16(ab, cd);
+  z[1] = _mm512_unpackhi_epi16(ab, cd);
+  z[2] = _mm512_unpacklo_epi16(ab_high, cd_high);
+  z[3] = _mm512_unpackhi_epi16(ab_high, cd_high);
+  if (flip) V_FOR(p, BYTES_PANELS) z[p] = _mm512_xor_si512(z[p], _mm512_set1_epi8((char)flip));
 }
-V_INLINE void b_narrow_whole(uint8_t *to, const vi *q, const b_bytes *b, int64_t n, const bool plain) {
-  b_store_some(to, b_bytes_from(q, b, plain), n);
+V_INLINE void b_narrow_whole(uint8_t *to, const vi *q, const b_bytes *b, int64_t first, int64_t n, const bool plain) {
+  const __m512i bytes = b_bytes_from(q, b, plain);
+  if (first == 0) b_store_some(to, bytes, n);
+  else _mm512_mask_storeu_epi8(to, ~(__mmask64)0 >> (64 - n) & ~(__mmask64)0 << first, bytes);
 }
 /* Sums of bytes, BYTES_ROW of them side by side, B_SUMMED in each at most: those at even places and those at odd ones.
  * b_sums_add: n bytes, xor `flip`. b_sums_to: they are added to integers, in the order of b_whole_from. */
@@ -233,11 +237,19 @@ V_INLINE void b_narrow(uint8_t *to, const vi *q, const b_bytes *b, int64_t n, co
 #if !defined V_AVX512 /* whole rows are as others; tables and rows of three go a byte at a time */
 enum { B_WHOLE_RUN = V_LANES };
 V_INLINE int64_t b_whole_from(int64_t vector, int64_t run) { return vector * V_LANES + run; }
-V_INLINE void b_zip_whole(byte_x *to, const uint8_t *const *row, uint8_t flip) {
-  V_FOR(p, BYTES_PANELS) b_zip(to + p * V_LANES * BYTES_DEPTH, row, p * V_LANES, V_LANES, flip);
+V_INLINE void b_zip_whole(vi *z, const uint8_t *const *row, uint8_t flip) {
+  V_FOR(p, BYTES_PANELS) {
+    byte_x some[V_LANES * BYTES_DEPTH];
+    b_zip(some, row, p * V_LANES, V_LANES, flip);
+    z[p] = b_load_x(some);
+  }
 }
-V_INLINE void b_narrow_whole(uint8_t *to, const vi *q, const b_bytes *b, int64_t n, const bool plain) {
-  b_narrow(to, q, b, n, plain);
+V_INLINE void b_narrow_whole(uint8_t *to, const vi *q, const b_bytes *b, int64_t first, int64_t n, const bool plain) {
+  uint8_t all[BYTES_PANELS * V_LANES];
+  if (first == 0) b_narrow(to, q, b, n, plain);
+  if (first == 0) return;
+  b_narrow(all, q, b, n, plain);
+  memcpy(to + first, all + first, (size_t)(n - first));
 }
 V_INLINE void b_store_threes(byte_x *to, const byte_x *a, const byte_x *b, const byte_x *c, int64_t n) {
   for (int64_t i = 0; i < n; i++, to += 3) to[0] = a[i], to[1] = b[i], to[2] = c[i];

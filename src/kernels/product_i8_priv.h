@@ -33,8 +33,9 @@ typedef struct i8_finish {
   bool direct; /* the sums become bytes at once, as `d` says */
   kern_i8_direct d;
   b_bytes bytes;
-  bool plain; /* integers that a byte holds are the bytes, and no sum is so large that its integer overflows */
-  bool whole; /* rows are whole, and their columns in the order of b_zip_whole */
+  bool plain;    /* integers that a byte holds are the bytes, and no sum is so large that its integer overflows */
+  bool whole;    /* rows are whole, and their columns in the order of b_zip_whole */
+  int64_t known; /* columns of these that are written already, the first ones */
   const uint8_t *residual;
   int64_t residual_pitch;
   uint8_t residual_flip;

@@ -77,7 +77,7 @@ static void mean(const kern_mean_i8 *m, const uint8_t *image, const kern_pool_sp
     if (some == BYTES_ROW) add_window(m, image + c, s, some, sums, true);
     else add_window(m, image + c, s, some, sums, false);
     V_FOR(p, BYTES_PANELS) q[p] = v_to_int(v_min(v_mul(v_from_int(sums[p]), by), v_set(INT16_MAX)));
-    b_narrow_whole(to + c, q, &bytes, some, false);
+    b_narrow_whole(to + c, q, &bytes, 0, some, false);
   }
 }
 

@@ -72,10 +72,13 @@ static void finish_rows(const image_product *p, const block *b, float *sums, int
                         int64_t columns) {
   const kern_conv_axis *a = p->c.axis;
   const int64_t first = ((b->sample * a[0].out + b->plane) * a[1].out + b->y) * a[2].out;
+  if (p->line == a[2].out) {
+    p->finish(p, sums, first + row, end - row, b->group, column, columns);
+    return;
+  }
   for (int64_t n; row < end; row += n, sums += n * IMAGE_WIDTH) {
     const int64_t line = row / p->line, x = row % p->line;
     n = base_min_i64((x < a[2].out ? a[2].out : p->line) - x, end - row);
-    if (p->line == a[2].out) n = end - row;
     if (x < a[2].out) p->finish(p, sums, first + line * a[2].out + x, n, b->group, column, columns);
   }
 }
@@ -128,14 +131,16 @@ static void multiply_block(const image_product *p, const block *b, int64_t panel
   if (p->blocks > 0) image_begin(tall, p->words);
   for (int64_t i = 0; i < spans; i++) {
     const rows_cut cut = {i * p->line, count, tall};
-    for (int64_t n = 0; n < groups * tiles; n++) {
-      const int64_t group = near ? n % groups : n / tiles, row = (near ? n / groups : n % tiles) * tall;
-      const int64_t behind = group - quads, panels = behind < 0                ? IMAGE_PANELS
-                                                     : IMAGE_THREES            ? rest
-                                                     : behind == 0 && rest > 1 ? 2
-                                                                               : 1;
-      multiply_tile(p, b, &cut, row, panel + base_min_i64(group, quads) * IMAGE_PANELS + (behind > 0 ? 2 : 0), panels);
-    }
+    for (int64_t outer = 0; outer < (near ? tiles : groups); outer++)
+      for (int64_t inner = 0; inner < (near ? groups : tiles); inner++) {
+        const int64_t group = near ? inner : outer, row = (near ? outer : inner) * tall;
+        const int64_t behind = group - quads, panels = behind < 0                ? IMAGE_PANELS
+                                                       : IMAGE_THREES            ? rest
+                                                       : behind == 0 && rest > 1 ? 2
+                                                                                 : 1;
+        multiply_tile(p, b, &cut, row, panel + base_min_i64(group, quads) * IMAGE_PANELS + (behind > 0 ? 2 : 0),
+                      panels);
+      }
   }
 }
 

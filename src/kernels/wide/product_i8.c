@@ -101,8 +101,8 @@ typedef struct sums_row {
 } sums_row;
 
 /* What is known of rows at compile time: a residual is added, to sums as they are; i8_finish.plain; i8_finish.whole;
- * rows have BYTES_ROW columns; the residual is unsigned. */
-enum { ADDS = 1, PLAIN = 2, WHOLE = 4, FULL = 8, UNSIGNED = 16, UNROUNDED = 32 };
+ * rows have BYTES_ROW columns; the residual is unsigned; i8_finish.known. */
+enum { ADDS = 1, PLAIN = 2, WHOLE = 4, FULL = 8, UNSIGNED = 16, UNROUNDED = 32, LAST = 64 };
 
 V_INLINE void narrow_row(const i8_finish *f, const sums_row *row, const b_bytes *bytes, const int form) {
   const vf most = v_set(INT16_MAX), least_t = v_set(f->d.least_t), most_t = v_set(f->d.most_t);
@@ -122,7 +122,7 @@ V_INLINE void narrow_row(const i8_finish *f, const sums_row *row, const b_bytes 
     }
     q[p] = v_to_int(form & PLAIN ? t : v_min(t, most)); /* too small ones become the least integer */
   }
-  if (form & WHOLE) b_narrow_whole(row->to, q, bytes, BYTES_ROW, form & PLAIN);
+  if (form & WHOLE) b_narrow_whole(row->to, q, bytes, form & LAST ? f->known : 0, BYTES_ROW, form & PLAIN);
   else b_narrow(row->to, q, bytes, n, form & PLAIN);
 }
 
@@ -146,6 +146,7 @@ NARROW(plain, PLAIN)
 NARROW(plain_full, PLAIN | FULL)
 NARROW(whole, WHOLE)
 NARROW(whole_plain, WHOLE | PLAIN)
+NARROW(whole_last, WHOLE | LAST)
 
 static void narrow_rows(const i8_finish *f, const float *sums, int64_t row, int64_t rows, int64_t lane, int64_t to,
                         int64_t n) {
@@ -158,6 +159,7 @@ static void narrow_rows(const i8_finish *f, const float *sums, int64_t row, int6
   const bool quick = full && !f->residual_flip;
   if (first.residual && !f->d.rounds) (quick ? narrow_unrounded_full : narrow_unrounded)(f, &first, rows);
   else if (first.residual) (quick ? narrow_sums_full : narrow_sums)(f, &first, rows);
+  else if (f->known) narrow_whole_last(f, &first, rows);
   else if (f->whole) (f->plain ? narrow_whole_plain : narrow_whole)(f, &first, rows);
   else if (full) narrow_plain_full(f, &first, rows);
   else (f->plain ? narrow_plain : narrow_any)(f, &first, rows);

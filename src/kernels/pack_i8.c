@@ -39,15 +39,21 @@ static int64_t place(const kern_i8_layout *l, int64_t group, int64_t column) {
   return l->data + panel * l->panel_bytes + column % l->panel * l->depth;
 }
 
+/* A run of `k` weights of a column; `depth` of them are copied at once. */
+static void pack_run(const int8_t *w, int64_t k, const int64_t depth, int64_t step, uint8_t *to) {
+  for (; k >= depth; k -= depth, w += depth, to += step) memcpy(to, w, (size_t)depth);
+  if (k > 0) memcpy(to, w, (size_t)k);
+}
+
 /* One column; gives the sum of its weights. */
 static int32_t pack_column(const kern_i8_layout *l, const int8_t *w, uint8_t *to) {
   const int64_t run = l->k / l->runs, step = l->panel * l->depth;
   int32_t sum = 0;
-  for (int64_t r = 0; r < l->runs; r++, w += run, to += l->steps / l->runs * step)
-    for (int64_t k = 0; k < run; k++) {
-      to[k / l->depth * step + k % l->depth] = (uint8_t)w[k];
-      sum += w[k];
-    }
+  for (int64_t k = 0; k < l->k; k++) sum += w[k];
+  for (int64_t r = 0; r < l->runs; r++, w += run, to += l->steps / l->runs * step) {
+    if (l->depth == 4) pack_run(w, run, 4, step, to);
+    else pack_run(w, run, 2, step, to);
+  }
   return sum;
 }
 

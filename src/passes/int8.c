@@ -52,8 +52,35 @@ bool passes_int8_find_optional(passes_edit *e, const ir_node_def *node, uint32_t
 
 bool passes_int8_is_bytes(td_dtype dtype) { return base_is_int(dtype) && base_dtype(dtype)->bits == 8; }
 
-/* Weights less their zero points. *fits: they are constants, and within i8. */
+/* `count` bytes, `step` apart, less the zero point; false: one is outside of i8. */
+static inline bool take_bytes(const uint8_t *from, int64_t step, int64_t count, bool is_signed, int zero, int8_t *to) {
+  const int flip = is_signed ? 128 : 0; /* makes an unsigned number of a signed one */
+  bool fits = true;
+  for (int64_t i = 0; i < count; i++) {
+    const int value = (from[i * step] ^ flip) - flip - zero;
+    fits &= value >= INT8_MIN && value <= INT8_MAX;
+    to[i] = (int8_t)value;
+  }
+  return fits;
+}
+
+/* Weights of one n, of channels [first, last). */
+static bool take_channels(const origin *o, int64_t n, int64_t first, int64_t last, int zero, int8_t *to) {
+  const bool is_signed = o->t->dtype == TD_I8;
+  bool fits = true;
+  for (int64_t tap = 0; tap < o->taps; tap++) {
+    const uint8_t *from = (const uint8_t *)o->t->data + n * o->n_step + tap + first * o->channel_step;
+    int8_t *at = to + tap * o->channels + first;
+    fits &= o->channel_step == 1 ? take_bytes(from, 1, last - first, is_signed, zero, at)
+                                 : take_bytes(from, o->channel_step, last - first, is_signed, zero, at);
+  }
+  return fits;
+}
+
+/* Weights less their zero points. *fits: they are constants, and within i8. Of a matrix [k, n] so many k are read at
+ * once that the cache still has their lines when the next n is read. */
 static td_status read_weights(passes_edit *e, const origin *o, weights *w, bool *fits) {
+  enum { CHANNELS = 256 };
   const base_tensor *t = o->t;
   *fits = t && base_tensor_contiguous(t) && passes_int8_is_bytes(t->dtype) && base_tensor_numel(t) > 0 &&
           base_tensor_numel(t) / o->n <= KERN_I8_MAX_K && (!o->zeros || is_vector(o->zeros, o->n)) &&
@@ -63,16 +90,14 @@ static td_status read_weights(passes_edit *e, const origin *o, weights *w, bool 
   w->values = base_new(e->scratch, int8_t, (size_t)(w->n * w->k));
   w->scales = base_new(e->scratch, float, (size_t)w->n);
   if (!w->values || !w->scales) return base_no_memory(e->err, "weights");
-  for (int64_t n = 0; n < w->n; n++) {
-    const double zero = o->zeros ? passes_int8_number(o->zeros, n) : 0;
-    w->scales[n] = (float)passes_int8_number(o->scales, n);
-    for (int64_t k = 0; k < w->k; k++) {
-      const int64_t at = n * o->n_step + k / o->channels + k % o->channels * o->channel_step;
-      const double value = base_load_f64(t->dtype, t->data, at) - zero;
-      *fits &= value >= -128 && value <= 127;
-      w->values[n * w->k + k] = (int8_t)(*fits ? value : 0);
+  for (int64_t n = 0; n < w->n; n++) w->scales[n] = (float)passes_int8_number(o->scales, n);
+  for (int64_t first = 0; first < o->channels; first += CHANNELS)
+    for (int64_t n = 0; n < w->n; n++) {
+      const double zero = o->zeros ? passes_int8_number(o->zeros, n) : 0;
+      const int64_t last = base_min_i64(first + CHANNELS, o->channels);
+      *fits &= fabs(zero) <= UINT8_MAX;
+      *fits &= take_channels(o, n, first, last, *fits ? (int)zero : 0, w->values + n * w->k);
     }
-  }
   return TD_OK;
 }
 

@@ -5,8 +5,11 @@
 
 enum {
   PANELS = BYTES_PANELS,
-  AHEAD = 512, /* bytes by which weights are fetched: from the second-level cache, the hardware is late */
-  CHUNK = 48   /* rows that are gathered at once */
+  ROWS = 12,     /* of a tile, at most */
+  FROM_ONE = 4,  /* rows that are found from one pointer */
+  AHEAD = 512,   /* bytes by which weights are fetched: from the second-level cache, the hardware is late */
+  FETCHED = 256, /* elements of f32 by which they are fetched: lines of a plane are as far apart as pictures are wide */
+  CHUNK = 48     /* rows that are gathered at once */
 };
 
 V_TEMPLATE void tile(const product_tile *t, int64_t row, const int rows, const int panels) {
@@ -16,8 +19,12 @@ V_TEMPLATE void tile(const product_tile *t, int64_t row, const int rows, const i
   const int8_t *w = t->b;
   V_FOR(r, rows) V_FOR(p, panels) sum[r * panels + p] = b_load_i32(start + p * V_LANES);
   for (int64_t run = 0; run < t->runs; run++) {
-    const char *x = (const char *)t->a[0] + row * x_pitch + t->run[run];
-    for (int64_t k = 0; k < words; k++, x += sizeof(int32_t), w += V_LANES * BYTES_DEPTH) {
+    const char *x[ROWS / FROM_ONE];
+    V_FOR(i, (rows + FROM_ONE - 1) / FROM_ONE) {
+      x[i] = (const char *)t->a[0] + (row + i * FROM_ONE) * x_pitch + t->run[run];
+      __asm__("" : "+r"(x[i])); /* gcc 12 would have a register for each row, of which there are too few */
+    }
+    for (int64_t k = 0; k < words; k++, w += V_LANES * BYTES_DEPTH) {
       vi b[PANELS];
       V_FOR(p, panels) {
         b[p] = b_load(w + p * t->b_panel);
@@ -25,10 +32,11 @@ V_TEMPLATE void tile(const product_tile *t, int64_t row, const int rows, const i
       }
       V_FOR(r, rows) {
         int32_t some;
-        memcpy(&some, x + r * x_pitch, sizeof some);
+        memcpy(&some, x[r / FROM_ONE] + r % FROM_ONE * x_pitch, sizeof some);
         const vi a = vi_set(some);
         V_FOR(p, panels) sum[r * panels + p] = b_dot(sum[r * panels + p], a, b[p]);
       }
+      V_FOR(i, (rows + FROM_ONE - 1) / FROM_ONE) x[i] += sizeof(int32_t);
     }
   }
   int32_t *sums = (int32_t *)t->sums + row * BYTES_ROW;
@@ -230,6 +238,7 @@ void KERN_PART_NAME(i8_quantise)(const kern_i8_scales *s, const float *from, int
   const bool by_product = fabsf(s->x_scale) > 0x1p-100F && fabsf(s->x_scale) < 0x1p100F; /* and so is 1 / scale */
   for (int64_t i = 0; i < n; i += V_LANES) {
     const int64_t lanes = base_min_i64(V_LANES, n - i);
+    __builtin_prefetch(from + i + FETCHED);
     const vf q = v_add(rounded_quotient(v_load_n(from + i, lanes), scale, by, by_product), zero);
     b_store_x(to + i, v_to_int(v_min(v_max(q, least), most)), lanes);
   }

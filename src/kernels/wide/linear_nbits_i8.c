@@ -5,11 +5,14 @@
 #include "kernels/tasks_priv.h"
 
 enum {
-  PANELS = 4,  /* of a tile, at most */
-  SUMS = 24,   /* vectors of a tile, at most */
-  CHUNK = 48,  /* rows that are quantised at once: whole tiles */
-  BYTES = 4,   /* of a word */
-  AHEAD = 1024 /* bytes by which words are fetched ahead */
+  PANELS = 4,      /* of a tile, at most */
+  SUMS = 12,       /* vectors of a tile, at most: registers hold those of a block, too */
+  ROWS = 8,        /* of a tile, at most */
+  FROM_ONE = 4,    /* rows that are found from one pointer */
+  CHUNK = 48,      /* rows that are quantised at once: whole tiles */
+  BYTES = 4,       /* of a word */
+  AHEAD = 1024,    /* bytes by which words are fetched ahead */
+  BLOCKS_AHEAD = 4 /* blocks by which scales are */
 };
 
 /* Rows of x: bytes `pitch` apart, and of each block a scale and the sum of its numbers times -1, or times minus the
@@ -42,11 +45,11 @@ V_INLINE vi dot(vi sum, vi w, vi x) {
 
 V_INLINE vi load_words(const uint8_t *from) { return b_load_i32((const int32_t *)(const void *)from); }
 
-/* A tile: out[row][column] += rows of x, from `row` on, times panels from `panel` on. */
+/* A tile: out[row][column] = rows of x, from `row` on, times panels from `panel` on. */
 typedef struct nbits_tile {
   const nbits_i8 *p;
   int64_t row, panel;
-  float *out; /* rows of PANELS * V_LANES */
+  float *out; /* rows of the panels side by side */
 } nbits_tile;
 
 /* What the sums of a block begin with: the zero point of each column times minus the sum of x, which stands multiplied
@@ -74,8 +77,15 @@ V_TEMPLATE void tile(const nbits_tile *t, const int rows, const int panels, cons
   const kern_nbits *l = &n->l;
   const vi mask = vi_set(0x0f0f0f0f);
   const int per = 32 / bits;
-  const int8_t *x = n->rows.q + t->row * n->rows.pitch;
+  const int64_t pitch = n->rows.pitch;
+  const int8_t *x[ROWS / FROM_ONE];
+  V_FOR(j, (rows + FROM_ONE - 1) / FROM_ONE) {
+    x[j] = n->rows.q + (t->row + j * FROM_ONE) * n->rows.pitch;
+    __asm__("" : "+r"(x[j])); /* gcc 12 would have a register for each row, of which there are too few */
+  }
   const uint8_t *w = n->w + l->words_at + t->panel * l->words * V_LANES * 4;
+  vf total[SUMS];
+  V_FOR(i, rows * panels) total[i] = v_zero();
   for (int64_t block = 0; block < l->blocks; block++) {
     vi sum[SUMS];
     const int64_t words = base_min_i64(l->block / per, l->words - block * (l->block / per));
@@ -91,23 +101,24 @@ V_TEMPLATE void tile(const nbits_tile *t, const int rows, const int panels, cons
         V_FOR(p, panels) b[p] = bits == 8 ? word[p] : vi_and(round ? vi_shr(word[p], 4) : word[p], mask);
         V_FOR(r, rows) {
           int32_t some;
-          memcpy(&some, x + r * n->rows.pitch, sizeof some);
+          memcpy(&some, x[r / FROM_ONE] + r % FROM_ONE * pitch, sizeof some);
           const vi a = vi_set(some);
           V_FOR(p, panels) sum[r * panels + p] = dot(sum[r * panels + p], b[p], a);
         }
-        x += BYTES;
+        V_FOR(j, (rows + FROM_ONE - 1) / FROM_ONE) x[j] += BYTES;
       }
     }
     const float *scales = (const float *)(const void *)n->w + (t->panel * l->blocks + block) * V_LANES;
+    V_FOR(p, panels) __builtin_prefetch(scales + (p * l->blocks + BLOCKS_AHEAD) * V_LANES);
     V_FOR(r, rows) {
       const vf of_x = v_set(n->rows.scales[(t->row + r) * l->blocks + block]);
       V_FOR(p, panels) {
-        float *out = t->out + (r * panels + p) * V_LANES;
         const vf scale = v_mul(of_x, v_load(scales + p * l->blocks * V_LANES));
-        v_store(out, v_fma(v_from_int(sum[r * panels + p]), scale, v_load(out)));
+        total[r * panels + p] = v_fma(v_from_int(sum[r * panels + p]), scale, total[r * panels + p]);
       }
     }
   }
+  V_FOR(i, rows * panels) v_store(t->out + i * V_LANES, total[i]);
 }
 
 /* Loops for tiles of so many rows and panels. */
@@ -125,9 +136,9 @@ typedef struct nbits_loop {
 LOOP(1, 1)
 LOOP(1, 4)
 #if BYTES_BY_FOURS
-LOOP(4, 4)
-LOOP(12, 2)
-static const nbits_loop loops[] = {LOOP_ROW(12, 2), LOOP_ROW(4, 4), LOOP_ROW(1, 4), LOOP_ROW(1, 1)};
+LOOP(2, 4)
+LOOP(6, 2)
+static const nbits_loop loops[] = {LOOP_ROW(6, 2), LOOP_ROW(2, 4), LOOP_ROW(1, 4), LOOP_ROW(1, 1)};
 #else
 LOOP(2, 4)
 static const nbits_loop loops[] = {LOOP_ROW(2, 4), LOOP_ROW(1, 4), LOOP_ROW(1, 1)};
@@ -139,7 +150,6 @@ static void run_tile(const nbits_i8 *n, const nbits_loop *loop, int64_t first, i
   const int64_t pitch = kern_pitch(out), width = loop->panels * V_LANES;
   const int64_t column = panel * V_LANES, columns = base_min_i64(width, n->l.n - column);
   _Alignas(64) float sums[SUMS * V_LANES];
-  memset(sums, 0, (size_t)(loop->rows * width) * sizeof *sums);
   loop->run[n->l.bits == 8](&(nbits_tile){.p = n, .row = row, .panel = panel, .out = sums});
   const kern_epilogue e = kern_epilogue_at(&n->e, first + row, column);
   KERN_NAME(epilogue_rows)(&e, sums, width, loop->rows, columns);

@@ -46,7 +46,7 @@ td_status KERN_PART_NAME(mul_i8)(const base_call *call) { return kern_run_binary
 V_TEMPLATE void add_window(const kern_mean_i8 *m, const uint8_t *image, const kern_pool_span *s, int64_t n, vi *sums,
                            const bool whole) {
   const kern_pool_axis *a = m->axis;
-  const vi flip = vi_set(m->flip * 0x01010101);
+  const vi flip = vi_set((int32_t)(m->flip * 0x01010101U));
   const int64_t channels = whole ? BYTES_ROW : n;
   int64_t left = B_SUMMED;
   b_sums some = b_sums_zero();

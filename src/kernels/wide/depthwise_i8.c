@@ -154,8 +154,8 @@ V_INLINE void zip_column(const job *j, const uint8_t *const *row, int64_t i, vi 
 /* Sums of a row of the result: each column is added to the sums of all windows that see it, `live` of them. Those of
  * the first window are whole then. A window has `kernel` rows, too. */
 V_TEMPLATE void slide(const job *j, const strip *s, int64_t out, const int kernel, const int stride) {
-  enum { MOST_LIVE = 5, MOST_ROWS = 8 };
-  const int live = (kernel + stride - 1) / stride, fresh = kernel < stride ? kernel : stride;
+  enum { MOST_LIVE = 3, MOST_ROWS = 4 };
+  const int live = (kernel + stride - 1) / stride;
   const int cells = (kernel + BYTES_DEPTH - 1) / BYTES_DEPTH;
   const int64_t begin = j->c->axis[KERN_CONV_AXES - 1].begin, panel_bytes = j->f->p->l.panel_bytes;
   const int8_t *w = j->w + s->channel / V_LANES * panel_bytes;
@@ -169,13 +169,13 @@ V_TEMPLATE void slide(const job *j, const strip *s, int64_t out, const int kerne
   V_FOR(p, BYTES_PANELS) start[p] = b_load_i32(j->f->start + s->channel + p * V_LANES);
   V_FOR(i, live * BYTES_PANELS) sum[i] = start[i % BYTES_PANELS];
   for (int64_t pixel = 1 - live, kept = 0; pixel < s->count; pixel++) {
-    V_FOR(t, fresh) {
-      const int64_t column = pixel * stride + kernel - fresh + t;
+    V_FOR(t, stride) {
+      const int64_t column = pixel * stride + kernel - stride + t;
       if (column >= 0) V_FOR(cell, cells) {
           vi z[BYTES_PANELS];
           zip_column(j, row + cell * BYTES_DEPTH, column - begin, z);
           V_FOR(i, live) {
-            const int tap = kernel - fresh + t - stride * i;
+            const int tap = kernel - stride + t - stride * i;
             const int8_t *at = w + (tap * cells + cell) * PANEL_ELEMENTS;
             if (tap >= 0) V_FOR(p, BYTES_PANELS)
             sum[i * BYTES_PANELS + p] = b_dot(sum[i * BYTES_PANELS + p], z[p], b_load(at + p * panel_bytes));
@@ -199,19 +199,14 @@ typedef void slide_function(const job *j, const strip *s, int64_t out);
   static void slide_##kernel##_##stride(const job *j, const strip *s, int64_t out) { slide(j, s, out, kernel, stride); }
 SLIDE(3, 1)
 SLIDE(3, 2)
-SLIDE(3, 4)
-SLIDE(5, 1)
-SLIDE(5, 2)
-SLIDE(5, 4)
 
-/* NULL: windows of that kind go by strips. */
+/* NULL: windows of that kind go by strips, and so do all where two rows are side by side, not four. */
 static slide_function *slide_of(const kern_conv_axis *a) {
   static const struct {
     int64_t kernel, stride;
     slide_function *slide;
-  } known[] = {{3, 1, slide_3_1}, {3, 2, slide_3_2}, {3, 4, slide_3_4},
-               {5, 1, slide_5_1}, {5, 2, slide_5_2}, {5, 4, slide_5_4}};
-  if (a[0].kernel != 1 || a[1].kernel != a[2].kernel || a[2].dilation != 1) return NULL;
+  } known[] = {{3, 1, slide_3_1}, {3, 2, slide_3_2}}; /* each is 2 KB of code; those of 5 are 4 to 8 */
+  if (!BYTES_BY_FOURS || a[0].kernel != 1 || a[1].kernel != a[2].kernel || a[2].dilation != 1) return NULL;
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (known[i].kernel == a[2].kernel && known[i].stride == a[2].stride) return known[i].slide;
   return NULL;

@@ -255,16 +255,9 @@ static td_status compare_ways(comparison *c, td_error *err) {
   return status == TD_OK && differ ? TD_ANSWER_NO : status;
 }
 
-/* What the process that compares leaves behind. */
-typedef struct outcome {
-  td_status status;
-  td_error err;
-  char where[CLI_WHERE]; /* the step that runs */
-} outcome;
-
 static void compare_isolated(void *user, void *result) {
   comparison *c = user;
-  outcome *to = result;
+  cli_outcome *to = result;
   c->ways[1].where = to->where;
   if (cli_flag(c->args, "json")) c->json = json_object();
   to->status = cli_flag(c->args, "check-nan") ? hunt_nan(c, &to->err) : compare_ways(c, &to->err);
@@ -277,7 +270,7 @@ static void compare_isolated(void *user, void *result) {
 
 td_status cli_run_compare(cli_args *args, td_error *err) {
   comparison c = {.args = args};
-  outcome got = {.err = {.offset = -1}};
+  cli_outcome got = {.err = {.offset = -1}};
   app_end end;
   int64_t limit = 0;
   TRY(read_ways(&c, err));

@@ -73,20 +73,13 @@ static td_status replay(cli_args *args, char *where, td_error *err) {
   return status;
 }
 
-/* What the process that runs leaves behind: code that a person has changed may crash. */
-typedef struct replayed {
-  td_status status;
-  td_error err;
-  char where[CLI_WHERE]; /* the step that runs */
-} replayed;
-
 static void replay_isolated(void *user, void *result) {
-  replayed *to = result;
+  cli_outcome *to = result;
   to->status = replay(user, to->where, &to->err);
 }
 
 td_status cli_run_replay(cli_args *args, td_error *err) {
-  replayed got = {.err = {.offset = -1}, .where = "nothing yet: it was compiled"};
+  cli_outcome got = {.err = {.offset = -1}, .where = "nothing yet: it was compiled"};
   app_end end;
   TRY(app_run_isolated(replay_isolated, args, &got, sizeof got, 0, &end, err));
   if (!end.done)

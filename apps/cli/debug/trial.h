@@ -15,6 +15,12 @@ typedef struct cli_way {
   char *where;      /* room for CLI_WHERE bytes: gets the name of each step when it begins; or NULL */
 } cli_way;
 enum { CLI_WHERE = 512 };
+/* What a process that runs a trial leaves behind: code that a person has changed may crash. */
+typedef struct cli_outcome {
+  td_status status;
+  td_error err;
+  char where[CLI_WHERE]; /* the step that runs */
+} cli_outcome;
 /* `where` gets the name of each step of the session when it begins. */
 td_status cli_watch_steps(cli_args *args, const td_model *model, td_session *session, char *where, td_error *err);
 

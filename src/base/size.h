@@ -19,7 +19,7 @@ static inline size_t base_max_size(size_t a, size_t b) { return a > b ? a : b; }
 static inline int64_t base_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t base_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 /* a / b, rounded up; b > 0, and a + b within int64_t. */
+static inline int64_t base_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /* a / b of numbers from 0 on. A division of 64 bits takes 40 cycles and more, and a is mostly the smaller one. */
 static inline int64_t base_quotient(int64_t a, int64_t b) { return a < b ? 0 : b == 1 ? a : a / b; }
-static inline int64_t base_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 #endif

@@ -31,8 +31,7 @@ void kern_pool_axes_of(const base_call *call, kern_pool_axis *axis) {
   }
 }
 
-/* Elements of a window that lie in `room` elements of the input. A division takes as long as some vectors of a window.
- */
+/* Elements of a window that lie in `room` elements of the input. A division takes as long as vectors of a window do. */
 static int64_t elements_in(const kern_pool_axis *a, int64_t room) {
   return base_min_i64(a->kernel, a->dilation == 1 ? room : base_ceil_div(room, a->dilation));
 }

@@ -7,8 +7,6 @@
 enum {
   PANELS = 4,      /* of a tile, at most */
   SUMS = 12,       /* vectors of a tile, at most: registers hold those of a block, too */
-  ROWS = 8,        /* of a tile, at most */
-  FROM_ONE = 4,    /* rows that are found from one pointer */
   CHUNK = 48,      /* rows that are quantised at once: whole tiles */
   BYTES = 4,       /* of a word */
   AHEAD = 1024,    /* bytes by which words are fetched ahead */
@@ -77,12 +75,7 @@ V_TEMPLATE void tile(const nbits_tile *t, const int rows, const int panels, cons
   const kern_nbits *l = &n->l;
   const vi mask = vi_set(0x0f0f0f0f);
   const int per = 32 / bits;
-  const int64_t pitch = n->rows.pitch;
-  const int8_t *x[ROWS / FROM_ONE];
-  V_FOR(j, (rows + FROM_ONE - 1) / FROM_ONE) {
-    x[j] = n->rows.q + (t->row + j * FROM_ONE) * n->rows.pitch;
-    __asm__("" : "+r"(x[j])); /* gcc 12 would have a register for each row, of which there are too few */
-  }
+  const int8_t *x = n->rows.q + t->row * n->rows.pitch;
   const uint8_t *w = n->w + l->words_at + t->panel * l->words * V_LANES * 4;
   vf total[SUMS];
   V_FOR(i, rows * panels) total[i] = v_zero();
@@ -101,11 +94,11 @@ V_TEMPLATE void tile(const nbits_tile *t, const int rows, const int panels, cons
         V_FOR(p, panels) b[p] = bits == 8 ? word[p] : vi_and(round ? vi_shr(word[p], 4) : word[p], mask);
         V_FOR(r, rows) {
           int32_t some;
-          memcpy(&some, x[r / FROM_ONE] + r % FROM_ONE * pitch, sizeof some);
+          memcpy(&some, x + r * n->rows.pitch, sizeof some);
           const vi a = vi_set(some);
           V_FOR(p, panels) sum[r * panels + p] = dot(sum[r * panels + p], b[p], a);
         }
-        V_FOR(j, (rows + FROM_ONE - 1) / FROM_ONE) x[j] += BYTES;
+        x += BYTES;
       }
     }
     const float *scales = (const float *)(const void *)n->w + (t->panel * l->blocks + block) * V_LANES;

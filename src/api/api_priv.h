@@ -34,25 +34,18 @@ struct td_model {
   const ir_opset *ops;
   char *path;          /* NULL: from memory */
   const char *builtin; /* what stands after builtin: in the path; NULL: a file */
-  const char *format, *disabled, *disabled_kernels, *taps, *weights, *method, *alone, *specialise, *keep_f32, *state;
-  const td_input_spec *inputs;
-  size_t input_count;
+  /* Whole, in memory of the model: texts are NULL where there is none, never empty; flags are 0 or 1. */
+  td_load_options options;
+  /* What they name. */
   const compile_backend *backend;
-  uint64_t seed;
   uint32_t isa; /* BASE_ISA_* that kernels may use */
   kern_math math;
   kern_precision precision;
-  const char *cc, *cache, *inject, *edited, *node_copies;
-  run_copies *copies; /* NULL: none */
-  td_status (*dump)(void *user, const char *name, const char *bytes, size_t count);
-  void *dump_user;
-  bool strict, float64, tapped_inputs, for_file, trusted, tiered;
-  uint32_t cpu_isa; /* BASE_ISA_* of this machine */
-  bool lacks;       /* the CPU lacks what the plan needs: it can be saved, not run */
-  uint32_t cc_limit_ms;
-  void (*warn)(void *user, const char *text);
-  void *warn_user;
   kern_tuning tuning;
+
+  uint32_t cpu_isa;               /* BASE_ISA_* of this machine */
+  bool lacks;                     /* the CPU lacks what the plan needs: it can be saved, not run */
+  run_copies *copies;             /* NULL: none */
   uint32_t changes[PASSES_MAX];   /* what each pass did */
   BASE_VEC(api_variant) variants; /* that were compiled: as those of the plan; none of a saved plan */
   const void *bytes;              /* the model file, or the weights of a built-in model */
@@ -76,6 +69,8 @@ struct td_session {
   atomic_flag making_queue;
 };
 
+/* Makes the options the model's own, and finds what they name (options.c). */
+td_status api_take_options(td_model *model, const td_load_options *options, td_error *err);
 /* Refuses NULL, and a session whose asynchronous runs are under way. */
 td_status api_check_session(const td_session *session, const char *function, td_error *err);
 /* A caller's tensor as a value, checked. */
@@ -107,8 +102,8 @@ td_status api_open(td_model *model, uint64_t started, td_error *err);
  * "["float", ""]". What is no tensor, or not known, is empty. */
 void api_print_dims(const td_session *session, uint32_t index, base_text *text);
 void api_print_types(const td_session *session, uint32_t index, base_text *text);
-/* Tells model->dump what the model, or a variant (else NULL) becomes (dump.c). In the model's arena; NULL: out of
- * memory. */
+/* Tells model->options.dump what the model, or a variant (else NULL) becomes (dump.c). In the model's arena; NULL: out
+ * of memory. */
 typedef struct api_dump api_dump;
 api_dump *api_dump_new(const td_model *model, const api_variant *variant, td_error *err);
 void api_dump_free(api_dump *dump); /* NULL is allowed */
@@ -136,7 +131,7 @@ td_status api_rewrite(const td_model *model, const api_variant *variant, ir_grap
 /* Compiles a graph that was prepared for the variant (NULL: for all sizes), and tells whoever wants to know what
  * becomes of it. */
 td_status api_compile(td_model *model, api_variant *variant, ir_graph *graph, plan_exe **plan, td_error *err);
-/* Compiles the variants that model->specialise asks for (specialise.c). */
+/* Compiles the variants that model->options.specialise asks for (specialise.c). */
 td_status api_specialise(td_model *model, td_error *err);
 /* The plan, general or a variant, that step `index` of all is of, and its number there. NULL: there are not so many. */
 const plan_exe *api_plan_of(const td_model *model, size_t index, uint32_t *step);

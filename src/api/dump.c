@@ -19,13 +19,13 @@ struct api_dump {
 /* What variants become is in a folder of their own, which their sizes name. */
 static td_status tell(const api_dump *d, const char *name, const char *bytes, size_t count) {
   char path[512];
-  if (!d->variant) return d->model->dump(d->model->dump_user, name, bytes, count);
+  if (!d->variant) return d->model->options.dump(d->model->options.dump_user, name, bytes, count);
   const int length = snprintf(path, sizeof path, "%s/%s", d->variant->label, name);
   if (length < 0 || (size_t)length >= sizeof path)
     return base_fail(d->err, TD_NO_RESOURCE, NULL, -1, "the name of a file is too long: %.80s...", path);
   for (char *c = path; *c && (c - path) < length - (int)strlen(name) - 1; c++)
     *c = (char)(*c == ' ' ? ',' : *c == '/' || *c == '.' ? '_' : *c);
-  return d->model->dump(d->model->dump_user, path, bytes, count);
+  return d->model->options.dump(d->model->options.dump_user, path, bytes, count);
 }
 
 static td_status tell_weights(void *user, const char *bytes, size_t count) {

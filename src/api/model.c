@@ -53,8 +53,8 @@ static td_status import_builtin_model(const td_model *model, ir_graph **graph, t
   import_builtin_source source = {.name = model->builtin,
                                   .weights = model->bytes,
                                   .size = model->size,
-                                  .file = model->weights,
-                                  .seed = model->seed};
+                                  .file = model->options.weights,
+                                  .seed = model->options.seed};
   return import_builtin(&source, model->ops, &model->allocator, graph, err);
 }
 
@@ -62,12 +62,12 @@ import_source api_source(const td_model *model) {
   return (import_source){.bytes = model->bytes,
                          .size = model->size,
                          .file = model->path,
-                         .format = model->format,
+                         .format = model->options.format,
                          .open = model->path ? open_beside : NULL,
                          .user = (td_model *)(uintptr_t)model,
-                         .inputs = model->inputs,
-                         .input_count = model->input_count,
-                         .method = model->method,
+                         .inputs = model->options.inputs,
+                         .input_count = model->options.input_count,
+                         .method = model->options.method,
                          .weights = model->given,
                          .weight_count = model->given_count};
 }
@@ -77,7 +77,7 @@ static td_status import(td_model *model, bool brief, ir_graph **graph, td_error 
   source.brief = brief;
   TRY(model->builtin ? import_builtin_model(model, graph, err)
                      : import_model(&source, model->ops, &model->allocator, graph, err));
-  const td_status status = model->state[0] ? import_keep_state(*graph, model->state, err) : TD_OK;
+  const td_status status = model->options.state ? import_keep_state(*graph, model->options.state, err) : TD_OK;
   if (status == TD_OK) return TD_OK;
   ir_graph_free(*graph);
   *graph = NULL;
@@ -88,190 +88,15 @@ td_status api_import(td_model *model, ir_graph **graph, td_error *err) { return 
 
 /* ---- load ---- */
 
-static td_status unknown_backend(const char *name, td_error *err) {
-  char names[128] = "";
-  uint32_t count;
-  const compile_backend *backends = compile_backends(&count);
-  for (uint32_t i = 0; i < count; i++) {
-    size_t used = strlen(names);
-    snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", backends[i].name);
-  }
-  return base_fail(err, TD_BAD_ARGUMENT, name, -1, "there is no backend called %s; there are: %s", name, names);
-}
-
-/* `any`: what the machine lacks, too. */
-static td_status find_isa(const char *name, const sys_machine *machine, bool any, uint32_t *isa, td_error *err) {
-  bool known;
-  char names[128] = "";
-  uint32_t count;
-  const uint32_t may = !name ? machine->isa & ~machine->slow_isa : any ? UINT32_MAX : machine->isa;
-  *isa = kern_level_mask(name, may, &known);
-  if (known) return TD_OK;
-  const kern_level *levels = kern_levels(&count);
-  for (uint32_t i = 0; i < count; i++) {
-    size_t used = strlen(names);
-    if (!base_isa_lacks(machine->isa, levels[i].isa))
-      snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", levels[i].name);
-  }
-  return base_fail(err, TD_BAD_ARGUMENT, name, -1, "this machine has no instruction set called %s; it has: %s", name,
-                   names);
-}
-
-static td_status find_math(const char *name, kern_math *math, td_error *err) {
-  if (kern_find_math(name, math)) return TD_OK;
-  return base_fail(err, TD_BAD_ARGUMENT, name, -1, "there is no math called %s; there are: exact, default, fast", name);
-}
-
-static td_status find_precision(const char *name, kern_precision *precision, td_error *err) {
-  if (kern_find_precision(name, precision)) return TD_OK;
-  return base_fail(err, TD_BAD_ARGUMENT, name, -1, "there is no precision called %s; there are: f32, bf16, f16, int8",
-                   name);
-}
-
-/* Copies of the input specs, and of the texts in them. */
-static td_status keep_inputs(td_model *m, const td_load_options *options, td_error *err) {
-  size_t count = options->input_count;
-  td_input_spec *specs = base_new(m->arena, td_input_spec, count + 1);
-  if (!specs) return base_no_memory(err, "inputs");
-  for (size_t i = 0; i < count; i++) {
-    td_input_spec *s = &specs[i];
-    TRY(api_read_item(s, sizeof *s, options->inputs, options->input_stride, i, err));
-    if (s->rank > TD_MAX_RANK) return base_fail(err, TD_BAD_ARGUMENT, s->name, -1, "an input has too many dimensions");
-    const char **texts[TD_MAX_RANK + 2] = {&s->name, &s->path};
-    for (int32_t k = 0; k < TD_MAX_RANK; k++) texts[k + 2] = k < s->rank ? &s->symbols[k] : NULL;
-    for (size_t k = 0; k < TD_MAX_RANK + 2; k++)
-      if (texts[k] && *texts[k] && !(*texts[k] = base_arena_text(m->arena, *texts[k])))
-        return base_no_memory(err, "inputs");
-  }
-  m->inputs = specs;
-  m->input_count = count;
-  return TD_OK;
-}
-
-/* Each field of td_load_options is in options.def, in its place and of its kind. */
-#define OTHER(field) __typeof__(((td_load_options *)0)->field) field;
-#define VALUE OTHER
-#define NUMBER OTHER
-#define TEXT(field) const char *field;
-#define FLAG(field) int32_t field;
-typedef struct listed_options {
-#include <treadle/options.def>
-} listed_options;
-#undef OTHER
-#undef VALUE
-#undef NUMBER
-#undef TEXT
-#undef FLAG
-#define OTHER(field)                                                                                           \
-  _Static_assert(offsetof(listed_options, field) == offsetof(td_load_options, field), "options.def: " #field); \
-  _Static_assert(__builtin_types_compatible_p(__typeof__(((listed_options *)0)->field),                        \
-                                              __typeof__(((td_load_options *)0)->field)),                      \
-                 "options.def: " #field);
-#define VALUE OTHER
-#define NUMBER OTHER
-#define TEXT OTHER
-#define FLAG OTHER
-#include <treadle/options.def>
-_Static_assert(sizeof(listed_options) == sizeof(td_load_options), "options.def has all fields of td_load_options");
-#undef OTHER
-#undef TEXT
-#undef FLAG
-
-/* A copy whose texts are the model's own: "" where there is none, flags 0 or 1. */
-static td_status keep_options(base_arena *arena, td_load_options *o, td_error *err) {
-#define OTHER(field)
-#define FLAG(field) o->field = o->field != 0;
-#define TEXT(field) \
-  if (!(o->field = base_arena_text(arena, o->field ? o->field : ""))) return base_no_memory(err, "a model");
-#include <treadle/options.def>
-#undef OTHER
-#undef VALUE
-#undef NUMBER
-#undef TEXT
-#undef FLAG
-  return TD_OK;
-}
-
-static const char *text_or_null(const char *text) { return *text ? text : NULL; }
-
-static kern_tuning tuning_of(const sys_machine *machine) {
-  return kern_tuning_for(machine->cpu_vendor, machine->cpu_family, machine->cpu_model);
-}
-
-int32_t td_tuning_at(size_t index, td_tuning *tuning) {
-  uint32_t count;
-  const kern_tuning_row *rows = kern_tuning_rows(&count);
-  if (index >= count) return 0;
-  sys_machine machine;
-  sys_cpu_read(&machine);
-  const kern_tuning here = tuning_of(&machine);
-  const kern_tuning_row *row = &rows[index];
-  td_tuning own = {.name = row->name, .what = row->what, .candidates = row->candidates, .threads = row->threads};
-  memcpy(&own.value, (const char *)&here + row->at, sizeof own.value);
-  return api_write_stats(tuning, &own, sizeof own, NULL) == TD_OK;
-}
-
 static td_status new_model(const td_load_options *options, td_model **model, td_error *err) {
-  td_allocator allocator = options->allocator ? *options->allocator : sys_allocator;
-  const compile_backend *backend = compile_find_backend(options->backend);
-  if (!backend) return unknown_backend(options->backend, err);
-  uint32_t isa;
-  kern_math math;
-  kern_precision precision;
-  sys_machine machine;
-  sys_cpu_read(&machine);
-  TRY(find_isa(options->isa, &machine, options->for_file, &isa, err));
-  TRY(find_math(options->math, &math, err));
-  TRY(find_precision(options->precision, &precision, err));
-  kern_tuning tuning = tuning_of(&machine);
-  if (options->tuning) TRY(kern_tuning_set(&tuning, options->tuning, err));
+  const td_allocator allocator = options->allocator ? *options->allocator : sys_allocator;
   base_arena *arena = base_arena_new(&allocator);
   td_model *m = arena ? base_new(arena, td_model, 1) : NULL;
   const ir_opset *ops = m ? ops_set(arena) : NULL;
-  td_load_options o = *options;
-  if (!ops || keep_options(arena, &o, err) != TD_OK) {
-    base_arena_free(arena);
-    return base_no_memory(err, "a model");
-  }
-  *m = (td_model){.allocator = allocator,
-                  .arena = arena,
-                  .ops = ops,
-                  .backend = backend,
-                  .seed = o.seed,
-                  .isa = isa,
-                  .cpu_isa = machine.isa,
-                  .math = math,
-                  .precision = precision,
-                  .cc = text_or_null(o.cc),
-                  .cache = text_or_null(o.cache),
-                  .inject = text_or_null(o.inject),
-                  .edited = text_or_null(o.edited),
-                  .node_copies = text_or_null(o.node_copies),
-                  .dump = o.dump,
-                  .dump_user = o.dump_user,
-                  .strict = o.strict,
-                  .float64 = o.float64,
-                  .tapped_inputs = o.tapped_inputs,
-                  .for_file = o.for_file,
-                  .trusted = o.trusted,
-                  .tiered = o.tiered,
-                  .cc_limit_ms = o.cc_limit_ms,
-                  .warn = o.warn,
-                  .warn_user = o.warn_user,
-                  .tuning = tuning,
-                  .format = text_or_null(o.format),
-                  .disabled = o.disabled_passes,
-                  .alone = o.alone,
-                  .keep_f32 = o.keep_f32,
-                  .state = o.state,
-                  .specialise = o.specialise,
-                  .method = text_or_null(o.method),
-                  .disabled_kernels = o.disabled_kernels,
-                  .taps = o.taps,
-                  .weights = text_or_null(o.weights)};
-  *model = m;
-  td_status status = keep_inputs(m, options, err);
-  if (status != TD_OK) base_arena_free(arena);
+  if (ops) *m = (td_model){.allocator = allocator, .arena = arena, .ops = ops};
+  const td_status status = ops ? api_take_options(m, options, err) : base_no_memory(err, "a model");
+  if (status == TD_OK) *model = m;
+  else base_arena_free(arena);
   return status;
 }
 
@@ -370,25 +195,17 @@ static void give_back_files(td_model *m) {
 }
 
 compile_setting api_setting(const td_model *m) {
-  return (compile_setting){.backend = m->backend,
-                           .disabled = m->disabled,
-                           .alone = m->alone,
-                           .isa = m->isa,
-                           .math = m->math,
-                           .precision = m->precision,
-                           .keep_f32 = m->keep_f32,
-                           .tuning = &m->tuning,
-                           .disabled_kernels = m->disabled_kernels,
-                           .cc = m->cc,
-                           .cache = m->cache,
-                           .cc_limit_ms = m->cc_limit_ms,
-                           .tiered = m->tiered,
-                           .keep_code = m->for_file,
-                           .strict = m->strict,
-                           .warn = m->warn ? api_warn : NULL,
-                           .warn_user = (td_model *)(uintptr_t)m,
-                           .inject = m->inject,
-                           .edited = m->edited};
+  compile_setting setting = {.options = m->options,
+                             .backend = m->backend,
+                             .isa = m->isa,
+                             .math = m->math,
+                             .precision = m->precision,
+                             .tuning = &m->tuning};
+  if (m->options.warn) {
+    setting.options.warn = api_warn;
+    setting.options.warn_user = (td_model *)(uintptr_t)m;
+  }
+  return setting;
 }
 
 /* Computes with f64 what the model computes with other floating-point numbers. */
@@ -400,11 +217,11 @@ static td_status widen(ir_graph *graph, td_error *err) {
 
 td_status api_compile(td_model *m, api_variant *variant, ir_graph *graph, plan_exe **plan, td_error *err) {
   compile_setting setting = api_setting(m);
-  api_dump *dump = m->dump ? api_dump_new(m, variant, err) : NULL;
-  if (m->dump && !dump) return base_no_memory(err, "what a model becomes");
+  api_dump *dump = m->options.dump ? api_dump_new(m, variant, err) : NULL;
+  if (m->options.dump && !dump) return base_no_memory(err, "what a model becomes");
   if (variant) {
     setting.general = m->plan;
-    setting.edited = NULL; /* files of the general plan's code */
+    setting.options.edited = NULL; /* files of the general plan's code */
   }
   if (dump) {
     setting.seen = api_dump_graph;
@@ -422,9 +239,9 @@ td_status api_compile(td_model *m, api_variant *variant, ir_graph *graph, plan_e
 td_status api_prepare(td_model *m, const api_variant *variant, bool brief, ir_graph **graph, td_error *err) {
   TRY(import(m, brief, graph, err));
   td_status status = variant ? ir_fix_sizes(*graph, variant->sizes, variant->count, err) : TD_OK;
-  if (status == TD_OK && m->float64) status = widen(*graph, err);
-  if (status == TD_OK) status = debug_add_taps(*graph, m->taps, err);
-  if (status == TD_OK && m->tapped_inputs) status = debug_feed_taps(*graph, err);
+  if (status == TD_OK && m->options.float64) status = widen(*graph, err);
+  if (status == TD_OK) status = debug_add_taps(*graph, m->options.taps, err);
+  if (status == TD_OK && m->options.tapped_inputs) status = debug_feed_taps(*graph, err);
   if (status != TD_OK) ir_graph_free(*graph);
   return status;
 }
@@ -452,7 +269,7 @@ static td_status make(td_model *m, uint64_t started, td_error *err) {
 
 static td_status load(td_model *m, uint64_t started, td_error *err) {
   /* What others are shown, what a file holds, and what nodes are looked up in, is whole. */
-  m->brief = !api_is_saved(m) && !m->builtin && !m->dump && !m->for_file && !m->keep_f32[0];
+  m->brief = !api_is_saved(m) && !m->builtin && !m->options.dump && !m->options.for_file && !m->options.keep_f32;
   TRY(api_is_saved(m) ? api_open(m, started, err) : api_tell_error(m, make(m, started, err), err));
   m->stats.backend = plan_name(m->plan, m->plan->backend);
   m->stats.variants = m->plan->here.variants.count;
@@ -485,9 +302,9 @@ static td_status map_model(td_model *m, const char *path, td_error *err) {
   m->path = base_arena_text(m->arena, path);
   if (!m->path) return base_no_memory(err, "a model");
   if (!base_str_starts(base_str_of(path), builtin_prefix))
-    return m->weights ? refuse_weights(path, err) : map_file(m, path, err);
+    return m->options.weights ? refuse_weights(path, err) : map_file(m, path, err);
   m->builtin = m->path + sizeof builtin_prefix - 1;
-  return m->weights ? map_file(m, m->weights, err) : TD_OK;
+  return m->options.weights ? map_file(m, m->options.weights, err) : TD_OK;
 }
 
 /* Loads a model whose bytes are set, unless `status` says that there are none, and hands it over or frees it. */
@@ -520,7 +337,7 @@ td_status td_model_load_memory(const void *bytes, size_t size, const td_load_opt
   TRY(new_model(&o, &m, err));
   m->bytes = bytes;
   m->size = size;
-  return finish(m, m->weights ? refuse_weights(NULL, err) : TD_OK, started, model, err);
+  return finish(m, m->options.weights ? refuse_weights(NULL, err) : TD_OK, started, model, err);
 }
 
 /* Keeps what `weights` say of their tensors; elements stay with the caller. */
@@ -560,7 +377,7 @@ td_status td_model_load_graph(const void *program, size_t size, const td_named_t
   m->bytes = program;
   m->size = size;
   td_status status = take_weights(m, weights, count, err);
-  if (status == TD_OK && m->weights) status = refuse_weights(NULL, err);
+  if (status == TD_OK && m->options.weights) status = refuse_weights(NULL, err);
   return finish(m, status, started, model, err);
 }
 

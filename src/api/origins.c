@@ -72,6 +72,6 @@ void api_warn(void *user, const char *text) {
   const import_source source = api_source(m);
   base_arena *arena = m->brief ? base_arena_new(&m->allocator) : NULL;
   if (arena) import_tell(&source, arena, &text, 1);
-  m->warn(m->warn_user, text);
+  m->options.warn(m->options.warn_user, text);
   base_arena_free(arena);
 }

@@ -64,14 +64,16 @@ bool api_is_saved(const td_model *model) { return !model->builtin && plan_is_sav
 
 /* What a saved plan has behind it. */
 static td_status refuse_options(const td_model *m, td_error *err) {
+  const td_load_options *o = &m->options;
   const struct {
     bool given;
     const char *what;
-  } options[] = {{m->disabled[0], "passes to leave out"},          {m->alone[0], "nodes excluded from fusion"},
-                 {m->disabled_kernels[0], "kernels to leave out"}, {m->taps[0], "results of nodes as outputs"},
-                 {m->math != KERN_MATH_DEFAULT, "another math"},   {m->precision != KERN_PRECISION_F32, "a precision"},
-                 {m->keep_f32[0], "nodes that stay f32"},          {m->method != NULL, "another method"},
-                 {m->specialise[0], "sizes to specialise for"},    {m->state[0], "session state"}};
+  } options[] = {
+      {o->disabled_passes != NULL, "passes to leave out"},   {o->alone != NULL, "nodes excluded from fusion"},
+      {o->disabled_kernels != NULL, "kernels to leave out"}, {o->taps != NULL, "results of nodes as outputs"},
+      {m->math != KERN_MATH_DEFAULT, "another math"},        {m->precision != KERN_PRECISION_F32, "a precision"},
+      {o->keep_f32 != NULL, "nodes that stay f32"},          {o->method != NULL, "another method"},
+      {o->specialise != NULL, "sizes to specialise for"},    {o->state != NULL, "session state"}};
   for (size_t i = 0; i < sizeof options / sizeof *options; i++)
     if (options[i].given)
       return base_fail(err, TD_BAD_ARGUMENT, m->path, -1, "a saved plan is compiled: give %s when you compile it",
@@ -85,8 +87,8 @@ td_status api_open(td_model *m, uint64_t started, td_error *err) {
                               .file = m->path ? m->path : "model",
                               .library = td_version(),
                               .isa = m->isa,
-                              .trusted = m->trusted,
-                              .contract = m->trusted ? compile_contract() : 0};
+                              .trusted = m->options.trusted,
+                              .contract = m->options.trusted ? compile_contract() : 0};
   TRY(refuse_options(m, err));
   TRY(plan_open(&source, &m->allocator, &m->plan, err));
   const uint64_t opened = sys_clock_ns();

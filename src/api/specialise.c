@@ -146,7 +146,8 @@ static td_status refuse(const api_variant *v, td_status status, td_error *err) {
 }
 
 td_status api_specialise(td_model *m, td_error *err) {
-  for (base_str left = base_str_of(m->specialise); left.length;) TRY(read_list(m, cut(&left, ";"), err));
+  for (base_str left = base_str_of(m->options.specialise ? m->options.specialise : ""); left.length;)
+    TRY(read_list(m, cut(&left, ";"), err));
   for (uint32_t i = 0; i < m->variants.count; i++)
     TRY(refuse(&m->variants.at[i], compile(m, &m->variants.at[i], err), err));
   return TD_OK;

@@ -46,8 +46,8 @@ td_status td_model_nan_weight(const td_model *model, char *name, size_t size, td
 
 /* A model that is to be saved, or for another CPU, has no sessions that could read them. */
 td_status api_copy_to_nodes(td_model *m, td_error *err) {
-  if (!m->node_copies || m->for_file || m->lacks) return TD_OK;
-  TRY(run_copies_new(m->plan, m->node_copies, &m->allocator, &m->copies, err));
+  if (!m->options.node_copies || m->options.for_file || m->lacks) return TD_OK;
+  TRY(run_copies_new(m->plan, m->options.node_copies, &m->allocator, &m->copies, err));
   m->plan->here.copies = m->copies;
   m->stats.memory_nodes = run_copies_nodes(m->copies);
   m->stats.node_bytes = run_copies_bytes(m->copies);

@@ -7,7 +7,7 @@
 #include "loop/loop.h"
 #include "sys/sys.h"
 
-bool compile_makes_code(const compile_setting *s) { return s->backend->generates && s->cc && s->cache; }
+bool compile_makes_code(const compile_setting *s) { return s->backend->generates && s->options.cc && s->options.cache; }
 
 /* Of a row that ends with `axis`. A short one takes in what is outside of it, as kernels/fused.c does, at least. */
 static int32_t first_axis(const base_dim *sizes, int32_t axis) {
@@ -125,25 +125,25 @@ td_status compile_load_code(compile_code *c, bool *loaded) {
   if (!codegen_name(c->kernels.at, c->kernels.count, c->plan->arena)) return base_no_memory(c->err, "fused loops");
   TRY(compile_make_tier(c, loaded));
   if (*loaded) return TD_OK;
-  const codegen_setting setting = {.cc = s->cc,
-                                   .cache = s->cache,
+  const codegen_setting setting = {.cc = s->options.cc,
+                                   .cache = s->options.cache,
                                    .isa = s->isa,
                                    .jobs = sys_threads_read(),
-                                   .limit_ms = s->cc_limit_ms,
-                                   .keep = s->keep_code,
+                                   .limit_ms = s->options.cc_limit_ms,
+                                   .keep = s->options.for_file,
                                    .coded = s->coded,
                                    .coded_user = s->seen_user,
-                                   .edited = s->edited};
+                                   .edited = s->options.edited};
   const td_status status = codegen_load(c->kernels.at, c->kernels.count, &setting, c->plan->arena, &code, &err);
   take_code(c->plan, code);
   *loaded = code != NULL;
-  if (s->keep_code) TRY(keep_objects(c->plan, code, c->err));
+  if (s->options.for_file) TRY(keep_objects(c->plan, code, c->err));
   if (status == TD_OK) return TD_OK;
-  if (s->strict || base_arena_failed(c->plan->arena)) {
+  if (s->options.strict || base_arena_failed(c->plan->arena)) {
     if (c->err) *c->err = err;
     return status;
   }
-  if (s->warn) s->warn(s->warn_user, err.text);
+  if (s->options.warn) s->options.warn(s->options.warn_user, err.text);
   return TD_OK;
 }
 
@@ -182,8 +182,8 @@ td_status compile_open_code(plan_exe *plan, const compile_setting *s, base_arena
     plan->needs |= codegen_needs(plan->isa);
     return TD_OK;
   }
-  if (status == TD_NO_RESOURCE && !s->strict && !base_arena_failed(plan->arena)) {
-    if (s->warn) s->warn(s->warn_user, why.text);
+  if (status == TD_NO_RESOURCE && !s->options.strict && !base_arena_failed(plan->arena)) {
+    if (s->options.warn) s->options.warn(s->options.warn_user, why.text);
     *count = plan->objects.count = 0;
     return TD_OK;
   }

@@ -45,11 +45,11 @@ static td_status lower(ir_graph *graph, const compile_setting *setting, base_are
   const plan_symbols symbols = compile_symbols(&names);
   const lower_setting lower = {.isa = setting->isa,
                                .kernels = setting->backend->kernels,
-                               .disabled_kernels = setting->disabled_kernels,
+                               .disabled_kernels = setting->options.disabled_kernels,
                                .symbols = &symbols,
                                .generated = made.number,
                                .code = made.names};
-  if (setting->inject) TRY(compile_inject_end(graph, &lower, scratch, err));
+  if (setting->options.inject) TRY(compile_inject_end(graph, &lower, scratch, err));
   TRY(lower_graph(graph, &lower, plan, scratch, err));
   return plan_verify(plan, err);
 }
@@ -87,7 +87,7 @@ static void share_tasks(uint32_t count, void (*task)(void *arg, uint32_t i), voi
 static fuse_setting fusing(const compile_setting *setting, const base_speed *speed, fuse_log *log) {
   return (fuse_setting){.isa = setting->isa,
                         .compiled = compile_makes_code(setting),
-                        .alone = setting->alone,
+                        .alone = setting->options.alone,
                         .front_least = setting->front_least,
                         .speed = speed,
                         .log = log};
@@ -111,23 +111,23 @@ static td_status run_passes(ir_graph *graph, const compile_setting *setting, fus
   if (!backend->passes) return TD_OK;
   uint32_t unwanted[PASSES_MAX];
   const base_speed speed = kern_speed(setting->tuning);
-  const passes_setting passes = {.disabled = setting->disabled,
+  const passes_setting passes = {.disabled = setting->options.disabled_passes,
                                  .kernels = backend->kernels,
                                  .loops = backend->fuses,
                                  .math = setting->math,
                                  .precision = setting->precision,
-                                 .keep_f32 = setting->keep_f32,
+                                 .keep_f32 = setting->options.keep_f32,
                                  .isa = setting->isa,
                                  .speed = &speed,
                                  .fuse = fusing(setting, &speed, log),
                                  .share = share_tasks,
                                  .seen = setting->seen,
                                  .seen_user = setting->seen_user,
-                                 .spoil = setting->inject ? compile_spoil : NULL,
-                                 .inject = setting->inject && backend->kernels ? compile_inject : NULL,
-                                 .fault = setting->inject};
+                                 .spoil = setting->options.inject ? compile_spoil : NULL,
+                                 .inject = setting->options.inject && backend->kernels ? compile_inject : NULL,
+                                 .fault = setting->options.inject};
   TRY(passes_run(graph, &passes, changes ? changes : unwanted, err));
-  return setting->edited ? take_edited_loops(graph, setting->edited, err) : TD_OK;
+  return setting->options.edited ? take_edited_loops(graph, setting->options.edited, err) : TD_OK;
 }
 
 void compile_finish(plan_exe *plan, const compile_setting *setting) {

@@ -22,35 +22,22 @@ const compile_backend *compile_backends(uint32_t *count);
 const compile_backend *compile_find_backend(const char *name);
 
 typedef struct compile_setting {
+  /* Read where they are used; texts may be NULL, not empty. Where cc or cache is NULL, fused loops are interpreted;
+   * warn is called with `tiered` from another thread. What they name is not read, but the next five. */
+  td_load_options options;
   const compile_backend *backend;
-  const char *disabled;         /* passes to leave out, comma-separated, or NULL */
-  const char *alone;            /* nodes that are not fused with others, comma-separated; "*": all; after "chain=":
-                                   nodes whose loops do not move into products; or NULL */
-  uint32_t isa;                 /* BASE_ISA_* that kernels may use */
-  int64_t front_least;          /* least elements of a sample for a loop in front of a product; 0: as was measured */
-  kern_precision precision;     /* of constant weights of products */
-  const char *keep_f32;         /* nodes that it leaves as they are, comma-separated, or NULL */
-  kern_math math;               /* which algorithms may round otherwise than a plain sum */
-  const kern_tuning *tuning;    /* copied; NULL: the kernels' defaults */
-  const char *disabled_kernels; /* names, comma-separated, or NULL: their steps run references */
-  /* For generated code; where one of them is NULL, fused loops are interpreted. */
-  const char *cc;                             /* path of the C compiler */
-  const char *cache;                          /* folder for what it makes */
-  uint32_t cc_limit_ms;                       /* timeout of one compiler run; 0: 60000 */
-  bool tiered;                                /* interpret at first, and compile while the plan runs; see plan_tier */
-  bool keep_code;                             /* the plan will be saved, with its machine code */
-  bool strict;                                /* a compiler failure is an error */
-  void (*warn)(void *user, const char *text); /* called when the compiler failed; with tiered from another thread */
-  void *warn_user;
-  const char *inject;      /* a fault for tests, or NULL */
-  const plan_exe *general; /* make a variant of this plan, sharing equal constants with it and its variants; NULL:
-                              make a general plan */
+  uint32_t isa; /* BASE_ISA_* that kernels may use */
+  kern_math math;
+  kern_precision precision;
+  const kern_tuning *tuning; /* copied; NULL: the kernels' defaults */
+  int64_t front_least;       /* least elements of a sample for a loop in front of a product; 0: as was measured */
+  const plan_exe *general;   /* make a variant of this plan, sharing equal constants with it and its variants; NULL:
+                                make a general plan */
   /* Receives the graph after each pass that changed it; may be NULL. Any result but TD_OK stops the compilation. */
   td_status (*seen)(void *user, const char *stage, const ir_graph *graph, td_error *err);
   /* Receives the files of generated code and their compiler commands; may be NULL. */
   td_status (*coded)(void *user, const char *name, const char *bytes, size_t count);
-  void *seen_user;    /* of both */
-  const char *edited; /* folder with such files, which are taken instead; or NULL */
+  void *seen_user; /* of both */
 } compile_setting;
 
 /* Operators and kernels of a process by name, which plans are linked with. The symbols point at `names`. */

@@ -37,7 +37,7 @@ static td_status use_code(compile_code *code, const ir_opset *ops, const uint32_
     if (!number[i]) continue;
     plan_step *s = &plan->steps.at[i];
     const char *name = code->kernels.at[number[i] - 1].name;
-    if (base_str_listed(code->setting->disabled_kernels, name)) continue;
+    if (base_str_listed(code->setting->options.disabled_kernels, name)) continue;
     plan_function f = plan->functions.at[s->function];
     f.role = PLAN_GENERATED;
     f.code = plan_add_name(plan, name);

@@ -91,11 +91,11 @@ static bool fill(tier *t, const compile_code *c) {
   const uint32_t threads = sys_threads_read();
   t->kernels = base_new(t->arena, codegen_kernel, c->kernels.count);
   t->made = base_new(t->arena, plan_generated, c->kernels.count);
-  t->setting = (codegen_setting){.cc = base_arena_text(t->arena, s->cc),
-                                 .cache = base_arena_text(t->arena, s->cache),
+  t->setting = (codegen_setting){.cc = base_arena_text(t->arena, s->options.cc),
+                                 .cache = base_arena_text(t->arena, s->options.cache),
                                  .isa = s->isa,
                                  .jobs = threads > 1 ? threads - 1 : 1, /* somebody is waiting for an answer */
-                                 .limit_ms = s->cc_limit_ms,
+                                 .limit_ms = s->options.cc_limit_ms,
                                  .stop = &t->stop,
                                  .made = hand_over,
                                  .made_user = t};
@@ -107,13 +107,13 @@ static bool fill(tier *t, const compile_code *c) {
 
 td_status compile_make_tier(compile_code *c, bool *tiered) {
   const compile_setting *s = c->setting;
-  *tiered = s->tiered && !s->strict && !s->keep_code && !s->coded && !s->edited;
+  *tiered = s->options.tiered && !s->options.strict && !s->options.for_file && !s->coded && !s->options.edited;
   if (!*tiered) return TD_OK;
   const td_allocator *allocator = base_arena_allocator(c->plan->arena);
   plan_tier *shared = base_new(c->plan->arena, plan_tier, 1);
   tier *t = shared ? base_alloc(allocator, sizeof *t) : NULL;
   if (!t) return base_no_memory(c->err, "code");
-  *t = (tier){.own = *allocator, .plan = c->plan, .warn = s->warn, .warn_user = s->warn_user};
+  *t = (tier){.own = *allocator, .plan = c->plan, .warn = s->options.warn, .warn_user = s->options.warn_user};
   t->arena = base_arena_new(allocator);
   if (!t->arena || !fill(t, c)) {
     release(t);

@@ -35,12 +35,12 @@ static inline td_status run_model(const char *cc, const char *cache, bool strict
   r.graph = parse_graph(r.arena, text, &r.allocator);
   const compile_setting setting = {.backend = compile_find_backend("native"),
                                    .isa = machine.isa | BASE_ISA_VECTOR,
-                                   .cc = cc,
-                                   .cache = cache,
-                                   .strict = strict,
-                                   .warn = note_warning,
-                                   .cc_limit_ms = w->limit_ms,
-                                   .warn_user = w};
+                                   .options.cc = cc,
+                                   .options.cache = cache,
+                                   .options.strict = strict,
+                                   .options.warn = note_warning,
+                                   .options.cc_limit_ms = w->limit_ms,
+                                   .options.warn_user = w};
   const td_status status = compile_graph(r.graph, &setting, &r.allocator, NULL, &r.plan, err);
   if (status == TD_OK) {
     assert_int_equal(run_session_new(r.plan, &r.allocator, NULL, &r.session, &r.err), TD_OK);

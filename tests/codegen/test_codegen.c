@@ -34,9 +34,9 @@ static float *sum_of_rows(const char *cache, float *x, int64_t n, int64_t rows) 
   sys_machine_read(&machine);
   const compile_setting setting = {.backend = compile_find_backend("native"),
                                    .isa = machine.isa | BASE_ISA_VECTOR,
-                                   .cc = cache ? chains_compiler() : NULL,
-                                   .cache = cache,
-                                   .strict = cache != NULL};
+                                   .options.cc = cache ? chains_compiler() : NULL,
+                                   .options.cache = cache,
+                                   .options.strict = cache != NULL};
   const base_value value = {.kind = BASE_TENSOR, .tensor = base_tensor_of(x, TD_F32, 2, (int64_t[]){rows, n})};
   float *y = malloc((size_t)(rows * n) * sizeof *y);
   assert_non_null(y);

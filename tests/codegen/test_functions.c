@@ -378,12 +378,12 @@ static void functions_keep_their_bounds(void **state) {
     expect_pairs(&setting, levels[i].name);
     expect_scans(&setting, levels[i].name);
     setting.backend = compile_find_backend("native");
-    setting.cc = chains_compiler();
-    setting.cache = cache;
-    setting.strict = true;
+    setting.options.cc = chains_compiler();
+    setting.options.cache = cache;
+    setting.options.strict = true;
     char how[64];
     snprintf(how, sizeof how, "%s, compiled", levels[i].name);
-    if (!setting.cc) continue;
+    if (!setting.options.cc) continue;
     expect_functions(&setting, how);
     expect_pairs(&setting, how);
     expect_doubles(&setting, how);

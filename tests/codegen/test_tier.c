@@ -52,11 +52,11 @@ static void bench_open(bench *b, const char *body) {
   sys_machine_read(&machine);
   const compile_setting setting = {.backend = compile_find_backend("native"),
                                    .isa = machine.isa | BASE_ISA_VECTOR,
-                                   .cc = b->script,
-                                   .cache = b->cache,
-                                   .tiered = true,
-                                   .warn = count_warning,
-                                   .warn_user = b};
+                                   .options.cc = b->script,
+                                   .options.cache = b->cache,
+                                   .options.tiered = true,
+                                   .options.warn = count_warning,
+                                   .options.warn_user = b};
   if (compile_graph(graph, &setting, &b->allocator, NULL, &b->plan, &err) != TD_OK) fail_msg("%s", err.text);
   ir_graph_free(graph);
 }

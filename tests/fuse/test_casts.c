@@ -135,9 +135,9 @@ static void compiled(void **state) {
   for (uint32_t i = 1; i < levels; i++) {
     const compile_setting setting = {.backend = compile_find_backend("native"),
                                      .isa = level[i].isa,
-                                     .cc = chains_compiler(),
-                                     .cache = cache,
-                                     .strict = true};
+                                     .options.cc = chains_compiler(),
+                                     .options.cache = cache,
+                                     .options.strict = true};
     if (!base_isa_lacks(machine.isa, level[i].isa)) compare(&setting, level[i].name);
   }
   chains_remove(cache);

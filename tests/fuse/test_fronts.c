@@ -44,8 +44,8 @@ static compile_setting setting_of(const char *backend, const char *cache) {
   sys_cpu_read(&machine);
   return (compile_setting){.backend = compile_find_backend(backend),
                            .isa = machine.isa | BASE_ISA_VECTOR,
-                           .cc = chains_compiler(),
-                           .cache = cache,
+                           .options.cc = chains_compiler(),
+                           .options.cache = cache,
                            .front_least = 1};
 }
 
@@ -80,7 +80,7 @@ static void expect_bits(const base_tensor *want, const base_tensor *got, const c
 static void check_bits(const char *text, const compile_setting *setting) {
   base_arena *arena = base_arena_new(&base_libc_allocator);
   compile_setting apart = *setting;
-  apart.disabled = "chain";
+  apart.options.disabled_passes = "chain";
   const base_tensor want = run_model(text, &apart, 3, 1, arena), got = run_model(text, setting, 3, 1, arena);
   expect_bits(&want, &got, "in front");
   for (uint32_t threads = 2; threads <= 4; threads += 2) {
@@ -144,7 +144,7 @@ static void what_goes_in_front(void **state) {
   strcat(text, "output \"between\" %8\n");
   expect_why(text, &any, "it has other consumers");
   compile_setting told = any;
-  told.alone = "chain=*";
+  told.options.alone = "chain=*";
   linear_model(text, scaled);
   expect_why(text, &told, "it is excluded from fusion");
   chains_remove(cache);

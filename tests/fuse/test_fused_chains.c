@@ -583,8 +583,8 @@ static void picked_outside(void **state) {
     r.graph = parse_graph(r.arena, text, &r.allocator);
     const compile_setting setting = {.backend = compile_find_backend(native ? "native" : "interp"),
                                      .isa = machine.isa | BASE_ISA_VECTOR,
-                                     .cc = chains_compiler(),
-                                     .cache = cache};
+                                     .options.cc = chains_compiler(),
+                                     .options.cache = cache};
     assert_int_equal(compile_graph(r.graph, &setting, &r.allocator, NULL, &r.plan, &r.err), TD_OK);
     assert_int_equal(r.plan->steps.count, 1);
     assert_int_equal(run_session_new(r.plan, &r.allocator, NULL, &r.session, &r.err), TD_OK);
@@ -668,10 +668,10 @@ static void compiled(void **state) {
     const uint32_t avx512 = BASE_ISA_AVX512F;
     compile_setting setting = {.backend = compile_find_backend("native"),
                                .isa = (i % 3 == 2 ? machine.isa & ~avx512 : machine.isa) | BASE_ISA_VECTOR,
-                               .cc = chains_compiler(),
-                               .cache = cache,
+                               .options.cc = chains_compiler(),
+                               .options.cache = cache,
                                .front_least = i % 2,
-                               .strict = true};
+                               .options.strict = true};
     if (i % 6 == 5) setting.isa = BASE_ISA_VECTOR;
     compare(first() + 20 * i + 3, &setting, "compiled");
   }

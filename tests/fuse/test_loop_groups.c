@@ -162,7 +162,7 @@ static const sample samples[] = {
      1, 0},
 };
 
-/* `alone`: as compile_setting.alone. */
+/* `alone`: as td_load_options.alone. */
 static void expect_loops(const sample *one, const char *alone) {
   base_arena *arena = base_arena_new(&base_libc_allocator);
   ir_graph *graph = parse_graph(arena, one->text, &base_libc_allocator);
@@ -172,9 +172,9 @@ static void expect_loops(const sample *one, const char *alone) {
   sys_machine_read(&machine);
   const compile_setting setting = {.backend = compile_find_backend(NULL),
                                    .isa = machine.isa | BASE_ISA_VECTOR,
-                                   .cc = "cc",
-                                   .cache = "unused",
-                                   .alone = alone};
+                                   .options.cc = "cc",
+                                   .options.cache = "unused",
+                                   .options.alone = alone};
   if (compile_explain_loops(graph, &setting, true, &base_libc_allocator, &text, &err) != TD_OK)
     fail_msg("%s: %s", one->name, err.text);
   expect_counts(one->name, text.at, one->loops, one->alone);

@@ -52,7 +52,8 @@ static inline void rig_open_as(rig *r, const char *text, const ir_segment *segme
 
 static inline void rig_open_at(rig *r, const char *text, const ir_segment *segment, const char *backend,
                                const char *disabled, uint32_t isa) {
-  const compile_setting setting = {.backend = compile_find_backend(backend), .disabled = disabled, .isa = isa};
+  const compile_setting setting = {
+      .backend = compile_find_backend(backend), .options.disabled_passes = disabled, .isa = isa};
   rig_open_as(r, text, segment, &setting);
 }
 

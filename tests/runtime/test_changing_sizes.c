@@ -60,8 +60,8 @@ static void bench_open(bench *b, const char *text) {
   ir_graph *graph = parse_graph(b->arena, text, &base_libc_allocator);
   const compile_setting setting = {.backend = compile_find_backend("native"),
                                    .isa = machine.isa | BASE_ISA_VECTOR,
-                                   .cc = chains_compiler(),
-                                   .cache = b->cache};
+                                   .options.cc = chains_compiler(),
+                                   .options.cache = b->cache};
   if (compile_graph(graph, &setting, &base_libc_allocator, NULL, &b->plan, &err) != TD_OK) fail_msg("%s", err.text);
   ir_graph_free(graph);
   assert_int_equal(run_session_new(b->plan, &b->allocator, NULL, &b->session, &err), TD_OK);

@@ -17,7 +17,8 @@ static void open_apart(rig *r, const char *text, const char *backend) {
   sys_cpu_read(&machine);
   rig_open_as(
       r, text, NULL,
-      &(compile_setting){.backend = compile_find_backend(backend), .isa = machine.isa | BASE_ISA_VECTOR, .alone = "*"});
+      &(compile_setting){
+          .backend = compile_find_backend(backend), .isa = machine.isa | BASE_ISA_VECTOR, .options.alone = "*"});
 }
 
 /* Steps that follow each other, with a residual, in place and not. */
@@ -194,8 +195,10 @@ static void steps_are_weighed_by_what_they_read(void **state) {
   base_text_print(&text, "input %%0 \"x\": f32[n, %d, %d]\nconst %%1: f32[%d, %d] = {0", ROWS, WIDE, WIDE, WIDE);
   for (int i = 1; i < WIDE * WIDE; i++) base_text_print(&text, ", %d", i % 3 - 1);
   base_text_print(&text, "}\n%%2 = aten::sin(%%0)\n%%3 = td::linear(%%2, %%1) {n = %d}\noutput \"y\" %%3\n", WIDE);
-  const compile_setting setting = {
-      .backend = compile_find_backend("native"), .disabled = "prepack", .isa = BASE_ISA_VECTOR, .alone = "*"};
+  const compile_setting setting = {.backend = compile_find_backend("native"),
+                                   .options.disabled_passes = "prepack",
+                                   .isa = BASE_ISA_VECTOR,
+                                   .options.alone = "*"};
   rig_open_as(&r, text.at, NULL, &setting);
   const double each = ROWS * WIDE * sizeof(float), weights = WIDE * WIDE * sizeof(float);
   const plan_load loads[] = {{.inner = each, .outer = each},

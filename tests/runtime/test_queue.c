@@ -139,9 +139,10 @@ static void any_step_may_be_the_last(void **state) {
     const base_value *y;
     sys_machine machine;
     sys_cpu_read(&machine);
-    rig_open_as(&r, batch, NULL,
-                &(compile_setting){
-                    .backend = compile_find_backend("native"), .isa = machine.isa | BASE_ISA_VECTOR, .alone = "*"});
+    rig_open_as(
+        &r, batch, NULL,
+        &(compile_setting){
+            .backend = compile_find_backend("native"), .isa = machine.isa | BASE_ISA_VECTOR, .options.alone = "*"});
     assert_int_equal(run_pool_new(threads, 50, &r.allocator, &pool, &r.err), TD_OK);
     run_session *s = open_batch(&r, pool, x);
     int cancelled = 0, whole = 0;

@@ -4,7 +4,7 @@
 #ifndef BENCH_RECORD_H
 #define BENCH_RECORD_H
 #include "bench/walk.h"
-#include "runtime/runtime_priv.h"
+#include "runtime/session_priv.h"
 
 typedef struct recording {
   run_session *session;

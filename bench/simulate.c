@@ -7,6 +7,7 @@
  * threads with what is measured. */
 #include "api/api_priv.h"
 #include "bench/record.h"
+#include "runtime/copies_priv.h"
 #include "sys/topology.h"
 
 #include <getopt.h>

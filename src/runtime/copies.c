@@ -5,7 +5,8 @@
  * operands that point into the plan's constants are pointed into the copy when a thread calls its function, which costs
  * a search per operand; all else of the session is as without copies, and so are results. */
 #include "plan/file.h"
-#include "runtime/runtime_priv.h"
+#include "runtime/copies_priv.h"
+#include "sys/sys.h"
 #include "sys/topology.h"
 
 #include <stdlib.h>

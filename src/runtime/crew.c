@@ -2,7 +2,7 @@
  * stand in it until they are met. The workers of a pool, while no step is shared with them, take from it too. */
 #include "base/team.h"
 #include "runtime/crew_priv.h"
-#include "runtime/runtime_priv.h"
+#include "runtime/session_priv.h"
 
 #include <string.h>
 

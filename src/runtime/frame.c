@@ -1,5 +1,5 @@
 /* frame.c -- what walking steps needs: a value per slot, and every call prepared. */
-#include "runtime/runtime_priv.h"
+#include "runtime/session_priv.h"
 
 static void *tail_keep(void *memory, size_t bytes) { return run_stack_take(&((run_frame *)memory)->tail, bytes); }
 static void *scratch_take(void *memory, size_t bytes) { return run_stack_take(&((run_frame *)memory)->scratch, bytes); }

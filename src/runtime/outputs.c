@@ -4,7 +4,7 @@
  * the root's memory, moves to the target for the runs to come. Where that cannot be, because the output is a constant,
  * a part of something larger, of a size that only running can tell, or its target holds an input that is still to be
  * read, it is copied at the end of a run. */
-#include "runtime/runtime_priv.h"
+#include "runtime/session_priv.h"
 
 #include <string.h>
 

@@ -3,7 +3,8 @@
  * While they do, the values of their slots are tensors of one part: dimension 0 is its number of samples, and where the
  * memory holds the whole batch, the data begin at its first sample. Before and after they are those of the whole batch,
  * as sizes are checked and views are made for all parts at once. */
-#include "runtime/runtime_priv.h"
+#include "runtime/parts_priv.h"
+#include "runtime/steps_priv.h"
 
 td_status run_prepare_parts(run_bound *bound, td_error *err) {
   size_t most = 0;

@@ -4,7 +4,7 @@
  * queue's list of idle ones, so that a client that keeps some runs in flight allocates nothing after the first; the
  * queue's own memory lasts until the last holder is gone, as futures may be read after their session is freed. */
 #include "base/team.h"
-#include "runtime/runtime_priv.h"
+#include "runtime/steps_priv.h"
 
 #include <string.h>
 

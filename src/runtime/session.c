@@ -3,7 +3,8 @@
  * A session runs the general plan or a variant of it, as the sizes say that are bound: a binding knows whose it is, so
  * that a size that was seen costs one look-up. What steps need is ready for each plan (run_ready); inputs, outputs,
  * state and memory are the session's. */
-#include "runtime/runtime_priv.h"
+#include "runtime/parts_priv.h"
+#include "runtime/steps_priv.h"
 
 #include <string.h>
 

@@ -3,7 +3,8 @@
  * A thread needs nobody else from the first step of its share to the last, and what it writes it alone reads again: it
  * works in memory of its own, on values and calls of its own. The session's values stand still meanwhile: they say
  * where the memory of all samples, or of the first thread, begins. */
-#include "runtime/runtime_priv.h"
+#include "runtime/parts_priv.h"
+#include "runtime/steps_priv.h"
 
 #include <string.h>
 

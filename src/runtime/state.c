@@ -8,7 +8,7 @@
  *
  * Nothing is copied where the plan allows it (plan_making): what grows, or is large, is made in the second block by the
  * step that makes it; and a cache whose size stays in the first, by a step that only appends to what is in use. */
-#include "runtime/runtime_priv.h"
+#include "runtime/session_priv.h"
 #include "base/size.h"
 
 #include <string.h>

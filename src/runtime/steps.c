@@ -1,6 +1,8 @@
 /* steps.c -- the executor: walks the line of steps. Every call was prepared when the session was made; here are only
  * the order, the sizes that running tells, and control flow. */
-#include "runtime/runtime_priv.h"
+#include "runtime/copies_priv.h"
+#include "runtime/parts_priv.h"
+#include "runtime/steps_priv.h"
 #include "sys/probe.h"
 
 enum { COMPACT_ABOVE = 1 << 20 }; /* bytes a loop may leave in the tail before it tidies up */

@@ -5,7 +5,8 @@
  * instead of once in a step. Results are those of the whole batch: they do not depend on a sample's neighbours. */
 #include <string.h>
 
-#include "runtime/runtime_priv.h"
+#include "runtime/runtime.h"
+#include "sys/sys.h"
 
 enum { SIZES = 16, TURNS = 3 };
 

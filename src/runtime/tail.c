@@ -1,6 +1,7 @@
 /* tail.c -- memory for what only running can size: two stacks of bytes over lazily committed reservations. Values in
  * the tail are never freed one by one; a loop compacts what it carries when the rest has grown. */
-#include "runtime/runtime_priv.h"
+#include "runtime/frame_priv.h"
+#include "sys/sys.h"
 
 #include <string.h>
 

@@ -9,8 +9,7 @@
  * thread has begun is waited for, the waiting thread may run others, but only such that no future goes into: these wait
  * for nothing but what they fork themselves, and so for nothing that is halted below them on the same thread. */
 #include "base/team.h"
-#include "runtime/crew_priv.h"
-#include "runtime/runtime_priv.h"
+#include "runtime/steps_priv.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * reads its own: a step with little work per byte loses more by that than a second thread gains. What matters is which
  * thread last wrote the operands: steps of little work stay on the caller's thread if it wrote them, and run on several
  * threads if those did. */
-#include "runtime/runtime_priv.h"
+#include "runtime/steps_priv.h"
 
 /* Elements of all operands: even a product of these takes less than a hand-over pays for. */
 enum { FEW = 2048 };

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "kernels/attrs.h"
-#include "runtime/runtime_priv.h"
+#include "runtime/steps_priv.h"
 
 enum { SHOWN = 4 /* nodes that are named */ };
 

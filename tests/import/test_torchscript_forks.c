@@ -4,7 +4,7 @@
 #include <treadle/treadle.h>
 
 #include "api/api_priv.h"
-#include "runtime/runtime_priv.h"
+#include "runtime/session_priv.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
 
 #include "base/lack.h"
 #include "runtime/harness.h"
-#include "runtime/runtime_priv.h"
+#include "runtime/copies_priv.h"
 
 enum { ROWS = 48, WIDTH = 64 };
 

@@ -2,7 +2,7 @@
  * tell; the same values as of copies. */
 /* ctest: threads */
 #include "runtime/harness.h"
-#include "runtime/runtime_priv.h"
+#include "runtime/session_priv.h"
 
 #include <time.h>
 

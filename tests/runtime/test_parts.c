@@ -1,7 +1,7 @@
 /* test_parts.c -- batches that run a few samples at a time: the same bits as all at once, on any number of threads, for
  * any number of samples; in less memory; and what stands between keeps its order. */
 #include "runtime/harness.h"
-#include "runtime/runtime_priv.h"
+#include "runtime/session_priv.h"
 
 enum { CACHE = 100 * 1024 /* bytes: three values of a sample below */ };
 

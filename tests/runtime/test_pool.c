@@ -3,7 +3,7 @@
 #include "base/lack.h"
 #include "base/team.h"
 #include "runtime/harness.h"
-#include "runtime/runtime_priv.h"
+#include "runtime/pool_priv.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -2,7 +2,7 @@
 /* ctest: threads */
 #include "base/team.h"
 #include "runtime/harness.h"
-#include "runtime/runtime_priv.h"
+#include "runtime/session_priv.h"
 
 #include <pthread.h>
 #include <signal.h>

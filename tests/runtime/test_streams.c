@@ -4,7 +4,6 @@
 
 #include "base/lack.h"
 #include "runtime/harness.h"
-#include "runtime/runtime_priv.h"
 
 enum { WIDTH = 40, MOST = 13 };
 

@@ -7,7 +7,7 @@
 #include "base/team.h"
 #include "runtime/crew_priv.h"
 #include "runtime/harness.h"
-#include "runtime/runtime_priv.h"
+#include "runtime/session_priv.h"
 
 static const char *const backends[] = {"eager", "native"};
 

@@ -103,6 +103,12 @@ V_INLINE vf v_min(vf a, vf b) { return __builtin_ia32_minps512_mask(a, b, a, V_A
 V_INLINE vf v_max(vf a, vf b) { return __builtin_ia32_maxps512_mask(a, b, a, V_ALL, 4); }
 V_INLINE vf v_sqrt(vf a) { return __builtin_ia32_sqrtps512_mask(a, a, V_ALL, 4); }
 V_INLINE vf v_round(vf a) { return __builtin_ia32_rndscaleps_mask(a, 8, a, V_ALL, 4); }
+#define V_HALVES 1
+V_INLINE vf v_half(vf a) {
+  typedef short halves __attribute__((vector_size(32)));
+  const halves none = {0};
+  return __builtin_ia32_vcvtph2ps512_mask(__builtin_ia32_vcvtps2ph512_mask(a, 8, none, V_ALL), a, V_ALL, 4);
+}
 V_INLINE vf v_floor(vf a) { return __builtin_ia32_rndscaleps_mask(a, 9, a, V_ALL, 4); }
 V_INLINE vf v_ceil(vf a) { return __builtin_ia32_rndscaleps_mask(a, 10, a, V_ALL, 4); }
 V_INLINE vm v_eq(vf a, vf b) { return __builtin_ia32_cmpps512_mask(a, b, 0, V_ALL, 4); }
@@ -135,6 +141,8 @@ V_INLINE vf v_min(vf a, vf b) { return __builtin_ia32_minps256(a, b); }
 V_INLINE vf v_max(vf a, vf b) { return __builtin_ia32_maxps256(a, b); }
 V_INLINE vf v_sqrt(vf a) { return __builtin_ia32_sqrtps256(a); }
 V_INLINE vf v_round(vf a) { return __builtin_ia32_roundps256(a, 8); }
+#define V_HALVES 1
+V_INLINE vf v_half(vf a) { return __builtin_ia32_vcvtph2ps256(__builtin_ia32_vcvtps2ph256(a, 0)); }
 V_INLINE vf v_floor(vf a) { return __builtin_ia32_roundps256(a, 9); }
 V_INLINE vf v_ceil(vf a) { return __builtin_ia32_roundps256(a, 10); }
 #else

@@ -73,6 +73,13 @@ static double apply_hardswish(double a, double b, double x) {
   return (void)a, (void)b, x * (fmin(fmax(x + 3, 0), 6) / 6);
 }
 
+static double apply_clamp_f16(double a, double b, double x) {
+  return apply_clamp(a, b, base_f16_to_f32(base_f64_to_f16(x)));
+}
+static double apply_silu_f16(double a, double b, double x) {
+  return apply_silu(a, b, base_f16_to_f32(base_f64_to_f16(x)));
+}
+
 double kern_act_apply(kern_act act, double a, double b, double x) {
   static double (*const table[])(double, double, double) = {
 #define ACT(name) apply_##name,

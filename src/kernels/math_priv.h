@@ -328,12 +328,16 @@ V_INLINE vf v_round_bits(vi bits, uint32_t count) {
 }
 V_INLINE vf v_round_bf16(vf x) { return v_select(v_eq(x, x), v_round_bits(v_as_int(x), 16), x); }
 /* Below the normal numbers f16 has whole multiples of 2^-24, which is what the last bit of 0.5 stands for. */
+#if defined V_HALVES
+V_INLINE vf v_round_f16(vf x) { return v_half(x); }
+#else
 V_INLINE vf v_round_f16(vf x) {
   const vf size = v_abs(x), half = v_set(0.5f);
   vf y = v_select(v_lt(size, v_set(0x1p-14f)), v_sub(v_add(size, half), half), v_round_bits(v_as_int(size), 13));
   y = v_select(v_lt(y, v_set(0x1p16f)), y, v_set(INFINITY));
   return v_select(v_eq(x, x), v_copysign(y, x), x);
 }
+#endif
 
 /* prelude: end */
 /* ---- activations by name: v_act_<name>(a, b, x) for each of acts.def ---- */
@@ -349,6 +353,9 @@ V_INLINE vf v_act_gelu_tanh(vf a, vf b, vf x) { return (void)a, (void)b, v_gelu_
 V_INLINE vf v_act_silu(vf a, vf b, vf x) { return (void)a, (void)b, v_silu(x); }
 V_INLINE vf v_act_hard_sigmoid(vf a, vf b, vf x) { return v_hard_sigmoid(a, b, x); }
 V_INLINE vf v_act_hardswish(vf a, vf b, vf x) { return (void)a, (void)b, v_hardswish(x); }
+
+V_INLINE vf v_act_clamp_f16(vf a, vf b, vf x) { return v_clamp(a, b, v_round_f16(x)); }
+V_INLINE vf v_act_silu_f16(vf a, vf b, vf x) { return (void)a, (void)b, v_silu(v_round_f16(x)); }
 
 /* act, in place, on `rows` rows of n floats, by kern_act: kern_act_rows_<level> of wide/act.c. For what lies in L1:
  * where it can stay in registers, a loop per activation over v_act_<name> is better. */

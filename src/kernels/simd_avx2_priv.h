@@ -43,6 +43,8 @@ V_INLINE vf v_min(vf a, vf b) { return _mm256_min_ps(a, b); }
 V_INLINE vf v_max(vf a, vf b) { return _mm256_max_ps(a, b); }
 V_INLINE vf v_sqrt(vf a) { return _mm256_sqrt_ps(a); }
 V_INLINE vf v_round(vf a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+#define V_HALVES 1
+V_INLINE vf v_half(vf a) { return _mm256_cvtph_ps(_mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT)); }
 V_INLINE vf v_floor(vf a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
 V_INLINE vf v_ceil(vf a) { return _mm256_round_ps(a, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC); }
 V_INLINE vm v_lt(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }

@@ -40,6 +40,8 @@ V_INLINE vf v_min(vf a, vf b) { return _mm512_min_ps(a, b); }
 V_INLINE vf v_max(vf a, vf b) { return _mm512_max_ps(a, b); }
 V_INLINE vf v_sqrt(vf a) { return _mm512_sqrt_ps(a); }
 V_INLINE vf v_round(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+#define V_HALVES 1 /* has v_half: the nearest number that f16 has */
+V_INLINE vf v_half(vf a) { return _mm512_cvtph_ps(_mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)); }
 V_INLINE vf v_floor(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
 V_INLINE vf v_ceil(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC); }
 V_INLINE vm v_lt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }

@@ -5,6 +5,7 @@
  *     mul(linear(..), s), add(.., t)   -> linear(.., s, t)          after a residual
  *     scale_shift(linear(..), s, t)    -> linear(..) {scale = s, shift = t}
  *     relu(linear(..))                 -> linear(..) {act = relu}
+ *     _to_copy(_to_copy(linear(..)) to f16) -> linear(..) {act = clamp_f16}, and relu, clamp or silu of that
  *
  * and so for convolutions over channels last, pair by pair, in the order that the epilogue has.
  * Requires: a verified graph; the product's result used here alone. Keeps: types. Breaks: bit equality, where two
@@ -156,14 +157,50 @@ static bool has_short_rows(const passes_edit *e, const product *p) {
   return p->node.op->id == OP_td_conv_transpose && n >= 0 && n < KERN_SHORT_ROWS;
 }
 
-static td_status activate(passes_edit *e, ir_node id, const ir_node_def *node, kern_act act, double a, double b) {
+typedef struct activation {
+  kern_act act;
+  double a, b;
+} activation;
+
+/* Rounds to f16, and no more. */
+static const activation rounding = {KERN_ACT_clamp_f16, -INFINITY, INFINITY};
+
+static bool only_rounds(const product *p) {
+  return strcmp(passes_str(&p->node, "act"), kern_act_name(rounding.act)) == 0 &&
+         passes_float(&p->node, "act_a") == rounding.a && passes_float(&p->node, "act_b") == rounding.b;
+}
+
+/* `act` of what is rounded to f16 first, as one. False: there is none. */
+static bool behind_rounding(activation *act) {
+  if (act->act == KERN_ACT_relu) *act = (activation){KERN_ACT_clamp_f16, 0, INFINITY};
+  else if (act->act == KERN_ACT_clamp) act->act = KERN_ACT_clamp_f16;
+  else if (act->act == KERN_ACT_silu) act->act = KERN_ACT_silu_f16;
+  else return false;
+  return true;
+}
+
+static td_status put_activation(passes_edit *e, ir_node id, const ir_node_def *node, activation act) {
   product p;
-  if (!find_product(e, node->in[0], &p) || p.active) return TD_OK;
-  if (act != KERN_ACT_relu && act != KERN_ACT_clamp && has_short_rows(e, &p)) return TD_OK;
-  bool late = p.in[KERN_IN_RESIDUAL].id || has_affine(&p);
-  const base_arg args[] = {ARG_STR("act", kern_act_name(act)), ARG_FLOAT("act_a", a), ARG_FLOAT("act_b", b),
+  if (!find_product(e, node->in[0], &p) || (p.active && !(only_rounds(&p) && behind_rounding(&act)))) return TD_OK;
+  if (act.act != KERN_ACT_relu && act.act != KERN_ACT_clamp && has_short_rows(e, &p)) return TD_OK;
+  const bool late = p.in[KERN_IN_RESIDUAL].id || has_affine(&p);
+  if (p.active && late != p.late) return TD_OK;
+  const base_arg args[] = {ARG_STR("act", kern_act_name(act.act)), ARG_FLOAT("act_a", act.a), ARG_FLOAT("act_b", act.b),
                            ARG_BOOL("act_late", late)};
   return rebuild(e, id, &p, args, 4);
+}
+
+static td_status activate(passes_edit *e, ir_node id, const ir_node_def *node, kern_act act, double a, double b) {
+  return put_activation(e, id, node, (activation){act, a, b});
+}
+
+/* To f16 and back. */
+static td_status visit_cast(passes_edit *e, ir_node id, const ir_node_def *node) {
+  const ir_node_def *narrow = passes_only_producer(e, node->in[0], OP_aten__to_copy);
+  if (ir_type_of(e->graph, node->out[0])->dtype != TD_F32 || ir_type_of(e->graph, node->in[0])->dtype != TD_F16 ||
+      !narrow)
+    return TD_OK;
+  return put_activation(e, id, narrow, rounding);
 }
 
 /* relu(scale_shift(x)): its one activation. */
@@ -222,6 +259,7 @@ static td_status visit_clamp(passes_edit *e, ir_node id, const ir_node_def *node
 }
 
 static const passes_rule rules[] = {
+    {OP_aten__to_copy, visit_cast},
     {OP_aten_add, visit_add},
     {OP_aten_mul, visit_mul},
     {OP_td_scale_shift, visit_scale_shift},

@@ -115,6 +115,12 @@ bool passes_is_pointwise(const ir_node_def *conv);
 /* The axes of an aten::permute of `rank` axes, made non-negative. False: it lists another number of them. */
 bool passes_order(const ir_node_def *permute, int32_t rank, int64_t *order);
 
+/* ---- ranges (range.c) ---- */
+
+/* What no element of `v` exceeds in magnitude, but for rounding in f32, where the elements of all it is made of are
+ * finite; INFINITY: not known. */
+double passes_largest(passes_edit *e, ir_value v);
+
 /* ---- masks of attention (attention_mask.c) ---- */
 
 /* Masks that were transposed, as constants that layers share. */

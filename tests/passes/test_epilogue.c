@@ -260,6 +260,29 @@ static void activations_stay_behind_short_rows(void **state) {
   }
 }
 
+/* A rounding to f16 that stands between a product and its activation is one with it. */
+static void roundings_go_in(void **state) {
+  (void)state;
+#define LINEAR                                                                        \
+  "input %%0 \"x\": f32[n, 2]\nconst %%1: f32[2, 2] = {1, 2, 3, 4}\n"                 \
+  "%%2 = td::linear(%%0, %%1) {trans_w = false, n = 2, panel = 0, strassen = false, " \
+  "pairs = false, act = "
+  static const char *const rows[][2] = {{"relu", "\"clamp_f16\", act_a = 0, act_b = inf"},
+                                        {"silu", "\"silu_f16\", act_a = 0, act_b = 0"}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char before[1024], after[1024];
+    snprintf(before, sizeof before,
+             LINEAR
+             "\"none\"}\n%%3 = aten::_to_copy(%%2) {dtype = f16}\n"
+             "%%4 = aten::_to_copy(%%3) {dtype = f32}\n%%5 = aten::%s(%%4)\noutput \"y\" %%5\n",
+             rows[i][0]);
+    snprintf(after, sizeof after, LINEAR "%s, act_late = false, in_front = false}: f32[n, 2]\noutput \"y\" %%2\n",
+             rows[i][1]);
+    expect_change("epilogue", before, after, 2);
+  }
+#undef LINEAR
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(products_become_linear),
@@ -270,6 +293,7 @@ int main(void) {
       cmocka_unit_test(an_activation_in_front_of_a_residual),
       cmocka_unit_test(what_others_use_stays),
       cmocka_unit_test(weights_are_packed_for_the_level),
+      cmocka_unit_test(roundings_go_in),
       cmocka_unit_test(activations_stay_behind_short_rows),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Products of half precision are taken in f32. */
+/* What is of half precision is computed in f32, and rounded where it may overflow. */
 #include "passes/numbers.h"
 
 static void products_are_taken_in_f32(void **state) {
@@ -22,7 +22,7 @@ static void products_are_taken_in_f32(void **state) {
               "input %3 \"h\": f16[2, 2]\n"
               "%4 = aten::matmul(%0, %1): f32[3, 2]\n"
               "%5 = aten::matmul(%2, %2): f64[2, 2]\n"
-              "%6 = aten::mul(%3, %3): f16[2, 2]\n"
+              "%6 = aten::floor(%3): f16[2, 2]\n"
               "output \"a\" %4\noutput \"b\" %5\noutput \"c\" %6\n");
 }
 
@@ -55,8 +55,78 @@ static void pools_are_taken_in_f32(void **state) {
   }
 }
 
+#define CAST(out, in, type) \
+  out " = aten::_to_copy(" in ") {dtype = " type ", saturate = true, round_mode = \"up\"}: " type "[3]\n"
+
+/* A rectifier cannot overflow, nor what turns its sign; a square can. */
+static void what_may_overflow_is_rounded(void **state) {
+  (void)state;
+  expect_change("widen",
+                "input %0 \"x\": f16[3]\n"
+                "%1 = aten::relu(%0)\n"
+                "%2 = aten::neg(%1)\n"
+                "%3 = aten::square(%2)\n"
+                "%4 = aten::neg(%3)\n"
+                "output \"y\" %4\n",
+                "input %0 \"x\": f16[3]\n" /* clang-format off */
+                CAST("%1", "%0", "f32")
+                "%2 = aten::relu(%1): f32[3]\n"
+                "%3 = aten::neg(%2): f32[3]\n"
+                "%4 = aten::square(%3): f32[3]\n"
+                CAST("%5", "%4", "f16")
+                CAST("%6", "%5", "f32")
+                "%7 = aten::neg(%6): f32[3]\n"
+                CAST("%8", "%7", "f16")
+                "output \"y\" %8\n", /* clang-format on */
+                4);
+}
+
+/* A cast that the model has is a rounding, whatever it rounds. */
+static void own_casts_stay(void **state) {
+  (void)state;
+  expect_change("widen",
+                "input %0 \"x\": f32[3]\n"
+                "%1 = aten::sigmoid(%0)\n"
+                "%2 = aten::_to_copy(%1) {dtype = f16}\n"
+                "%3 = aten::neg(%2)\n"
+                "output \"y\" %3\n",
+                "input %0 \"x\": f32[3]\n" /* clang-format off */
+                "%1 = aten::sigmoid(%0): f32[3]\n"
+                CAST("%2", "%1", "f16")
+                CAST("%3", "%2", "f32")
+                "%4 = aten::neg(%3): f32[3]\n"
+                CAST("%5", "%4", "f16")
+                "output \"y\" %5\n", /* clang-format on */
+                1);
+}
+#undef CAST
+
+/* 300 squared is no f16, its tenth would be one. */
+static void what_overflows_stays_infinite(void **state) {
+  (void)state;
+  static const char *const rungs[] = {"eager", "aot_eager", "interp", "native"};
+  static const char *const text =
+      "input %0 \"x\": f16[2, 3]\n"
+      "const %1: f16[] = {0.0999755859375}\n"
+      "%2 = aten::mul(%0, %0)\n"
+      "%3 = aten::mul(%2, %1)\n"
+      "%4 = aten::add(%3, %3)\n"
+      "output \"y\" %4\n";
+  const special large = {.input = 0, .at = -1, .value = 300};
+  for (size_t i = 0; i < sizeof rungs / sizeof *rungs; i++) {
+    rig r;
+    rig_open(&r, text, rungs[i]);
+    if (!try_numbers(&r, &large)) fail_msg("%s", r.err.text);
+    const base_tensor *y = rig_output(&r, 0);
+    for (int64_t k = 0; k < 6; k++) assert_true(isinf(base_load_f64(y->dtype, y->data, k)));
+    rig_close(&r);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(products_are_taken_in_f32), cmocka_unit_test(numbers_stay),
-                                     cmocka_unit_test(pools_are_taken_in_f32)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(products_are_taken_in_f32),     cmocka_unit_test(numbers_stay),
+      cmocka_unit_test(pools_are_taken_in_f32),        cmocka_unit_test(what_may_overflow_is_rounded),
+      cmocka_unit_test(what_overflows_stays_infinite), cmocka_unit_test(own_casts_stay)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -315,6 +315,27 @@ def check_failures(c, folder):
     c.expect("and answers", c.echo("hello")[0], 200)
 
 
+def status_of(pid, name):
+    lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next((line.split()[1] for line in lines if line.startswith(name + ":")), "")
+
+
+def check_spawner(c, server):
+    """The server starts nothing; when the process that does has ended, workers are not replaced, and requests are told so."""
+    worker = workers_of(c, "echo")[0]
+    spawner = int(status_of(worker, "PPid"))
+    c.expect("the server has one child", pathlib.Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split(), [str(spawner)])
+    c.expect("all have a filter", [status_of(pid, "Seccomp") for pid in (server.pid, spawner, worker)], ["2"] * 3)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        reply = pool.submit(c.message, "sleep0.9")
+        time.sleep(0.3)
+        os.kill(spawner, signal.SIGKILL)
+        c.expect("its workers end", c.wait_for(lambda: not is_running(worker)), True)
+        c.expect("the reply of one that was at work", reply.result()[0], 500)
+    c.expect("none takes its place", c.wait_for(lambda: (c.ask("/ping")[0], len(workers_of(c, "echo"))) == (500, 0)), True)
+    c.expect("a request without workers", c.echo("hello"), lambda got: got[0] == 503 and "have ended" in got[1]["message"])
+
+
 def check_health(c, flag):
     """A worker that cannot be started again."""
     ready = lambda: (c.ask("/ping")[0], c.ask("/v2/models/echo/ready")[0], len(workers_of(c, "echo")))
@@ -568,6 +589,11 @@ def main():
             checks.expect("a reply beyond what may be held", checks.message("large"),
                           lambda got: got[0] == 503 and "--most-held" in got[2])
             checks.expect("its worker stays", (checks.echo("b"), workers_of(checks, "echo")), ((200, {"body": "b"}), pids))
+        with serving(checks, folder, "--python-handlers", "echo.mar", python=python) as server:
+            pids = workers_of(checks, "echo")
+            check_spawner(checks, server)
+            server.terminate()
+            checks.expect("the end without it", server.wait(20), 0)
         with serving(checks, folder, "--python-handlers", "echo.mar", python=python) as server:
             pids = workers_of(checks, "echo")
             server.kill()

@@ -17,6 +17,7 @@
 
 #include "sandbox.h"
 #include "server.h"
+#include "spawner.h"
 
 enum { STOP_SECONDS = 60 };
 
@@ -31,14 +32,14 @@ static void pid_path(const serve_server *s, char *path, size_t size) {
            a->port, sum);
 }
 
-static void close_calls(const serve_server *s) {
-  if (!serve_close_calls(s->options.python_handlers))
+static void close_calls(void) {
+  if (!serve_close_calls(SERVE_CALLS_OF_SERVER))
     fputs("treadle-serve: seccomp filters cannot be had here: the server runs without one\n", stderr);
 }
 
 static void ready(serve_server *s) {
   char path[512], text[32];
-  if (!s->options.python_handlers) close_calls(s); /* no socket is made from now on */
+  close_calls(); /* no socket is made and no program started from now on */
   if (!s->options.start) return;
   pid_path(s, path, sizeof path);
   unlink(path);
@@ -118,6 +119,14 @@ static int64_t default_held(void) {
   return quarter ? (int64_t)quarter : UNKNOWN;
 }
 
+static td_status start_spawner(const serve_server *s, td_error *err) {
+  const serve_options *o = &s->options;
+  const char *python = o->python ? o->python : "python3";
+  const spawner_plan plan = {s->load.cc, s->load.cache, o->python_handlers ? python : NULL,
+                             (uint64_t)o->python_memory << 20};
+  return spawner_start(&plan, err);
+}
+
 static td_status serve(serve_server *s, char **words, int count, base_arena *arena, td_error *err) {
   sigset_t set;
   char path[512];
@@ -137,9 +146,9 @@ static td_status serve(serve_server *s, char **words, int count, base_arena *are
   pthread_cond_init(&s->load_more, NULL);
   pthread_cond_init(&s->settled, NULL);
   if (s->done_event < 0) return base_no_memory(err, "an event");
-  td_status status = s->options.access_log ? serve_log_open(s->options.access_log, &s->log, err) : TD_OK;
+  td_status status = start_spawner(s, err); /* while there are no threads: the log has one */
+  if (status == TD_OK && s->options.access_log) status = serve_log_open(s->options.access_log, &s->log, err);
   if (status == TD_OK) status = serve_make_keys(s, err);
-  if (s->options.python_handlers) close_calls(s); /* before the first of them starts */
   if (status == TD_OK) status = serve_load_start(s, words, count, arena, err);
   if (status == TD_OK) status = serve_start_threads(s, arena, err);
   if (status == TD_OK) status = serve_run(s, ready, err);
@@ -149,6 +158,7 @@ static td_status serve(serve_server *s, char **words, int count, base_arena *are
   serve_free_workflows(s);
   serve_free_models(s);
   serve_log_close(s->log);
+  spawner_end();
   close(s->done_event);
   pid_path(s, path, sizeof path);
   if (s->options.start) unlink(path);

@@ -569,7 +569,7 @@ static void drop_worker(serve_worker *w, batch *b, td_status status, const td_er
   const int pid = (int)atomic_load(&w->pid);
   if (!worker_has_ended(w)) {
     w->killed = true;
-    if (pid) kill(-pid, SIGKILL);
+    spawned_kill(w->line);
   }
   const bool by_itself = !w->killed;
   worker_tell_end(w, how, sizeof how);
@@ -609,10 +609,7 @@ void serve_python_retire(serve_version *v) {
   if (!p) return;
   pthread_mutex_lock(&v->server->lock);
   p->ending = true;
-  for (serve_worker *w = p->all; w; w = w->next) { /* nobody waits for what they do */
-    const pid_t pid = atomic_load(&w->pid);
-    if (pid) kill(-pid, SIGKILL);
-  }
+  for (serve_worker *w = p->all; w; w = w->next) spawned_kill(w->line); /* nobody waits for what they do */
   pthread_mutex_unlock(&v->server->lock);
 }
 

@@ -1,7 +1,7 @@
-/* sandbox.c -- a seccomp filter: the server, and what it starts (a C compiler, Python handlers), has the system calls
- * of the lists below and no others. What is not listed fails, and nobody is ended for it: calls that kernels had
- * before 5.1 with EPERM; later ones with ENOSYS as on a kernel that has not got them, since C libraries and programs
- * then go another way. The kernel's audit log has a line of each. */
+/* sandbox.c -- seccomp filters: the server, and the process that starts programs for it (a C compiler, Python handlers)
+ * with those, have the system calls of the lists below and no others. What is not listed fails, and nobody is ended for
+ * it: calls that kernels had before 5.1 with EPERM; later ones with ENOSYS as on a kernel that has not got them, since
+ * C libraries and programs then go another way. The kernel's audit log has a line of each. */
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -13,6 +13,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #define HAS_FILTER 1
@@ -28,13 +29,16 @@ enum { ARCHITECTURE = AUDIT_ARCH_X86_64 };
 enum { ARCHITECTURE = AUDIT_ARCH_AARCH64 };
 #endif
 
-/* LeakSanitizer looks at the threads by ptrace when the process ends. */
+/* LeakSanitizer looks at the threads by ptrace, from a process of its own, when the process ends. */
 #if defined(__SANITIZE_ADDRESS__)
 #define IS_TRACED 1
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define IS_TRACED 1
 #endif
+#endif
+#ifndef IS_TRACED
+#define IS_TRACED 0
 #endif
 
 /* From 424 on calls have one number on every architecture. They are written here because headers may be older than the
@@ -61,8 +65,8 @@ enum {
   NUMBERS = 512
 };
 
-/* Of the server, the engine, the libraries below them, and a C compiler. Where a C library chooses among several calls
- * for one thing, all are here. */
+/* Of the server, the engine and the libraries below them, and of what it has started. Where a C library chooses among
+ * several calls for one thing, all are here. */
 static const short of_server[] = {
     /* files */
     SYS_read,
@@ -162,7 +166,6 @@ static const short of_server[] = {
     CALL_map_shadow_stack,
     /* threads and processes; `clone` is looked at more closely */
     SYS_clone,
-    SYS_execve,
     SYS_exit,
     SYS_exit_group,
     SYS_wait4,
@@ -182,7 +185,6 @@ static const short of_server[] = {
     SYS_sched_get_priority_max,
     SYS_sched_get_priority_min,
     SYS_getcpu,
-    SYS_setpgid,
     SYS_getpgid,
     SYS_getsid,
     SYS_getpid,
@@ -240,16 +242,22 @@ static const short of_server[] = {
     SYS_epoll_create,
     SYS_epoll_wait,
     SYS_eventfd,
-    SYS_fork,
-    SYS_vfork,
     SYS_getpgrp,
     SYS_pause,
     SYS_alarm,
     SYS_time,
     SYS_arch_prctl,
 #endif
-#ifdef IS_TRACED
+#if IS_TRACED
     SYS_ptrace,
+#endif
+};
+
+/* Of who starts programs, and of a C compiler, on top. Other ends than its own a pair of sockets does not reach. */
+static const short of_programs[] = {
+    SYS_execve, SYS_setpgid, SYS_setsid, SYS_socketpair,
+#ifdef __x86_64__
+    SYS_fork,   SYS_vfork,
 #endif
 };
 
@@ -257,7 +265,6 @@ static const short of_server[] = {
  * their own. `socket` is looked at more closely. */
 static const short of_handlers[] = {
     SYS_socket,
-    SYS_socketpair,
     SYS_connect,
     SYS_bind,
     SYS_listen,
@@ -320,7 +327,6 @@ static const short of_handlers[] = {
     SYS_set_mempolicy,
     CALL_set_mempolicy_home_node,
     /* processes, timers, signals */
-    SYS_setsid,
     SYS_execveat,
     CALL_pidfd_open,
     CALL_pidfd_send_signal,
@@ -364,9 +370,10 @@ static const short of_handlers[] = {
 
 enum {
   OF_SERVER = sizeof of_server / sizeof *of_server,
+  OF_PROGRAMS = sizeof of_programs / sizeof *of_programs,
   OF_HANDLERS = sizeof of_handlers / sizeof *of_handlers,
   /* the steps before the ranges, and at most two for each number on a list and the one after it */
-  MOST = 64 + 4 * (OF_SERVER + OF_HANDLERS),
+  MOST = 64 + 4 * (OF_SERVER + OF_PROGRAMS + OF_HANDLERS),
   REFUSED = SECCOMP_RET_ERRNO | EPERM,
   MISSING = SECCOMP_RET_ERRNO | ENOSYS,
   NAME_SPACES = 0x7e020000 /* flags of clone: CLONE_NEWNS, CLONE_NEWCGROUP to CLONE_NEWNET */
@@ -392,14 +399,17 @@ static void load(program *p, size_t offset) {
 
 /* Calls that are listed, and whose arguments can be more than what they are listed for. The kernel compares the lower
  * half of an argument where the argument is an int, and so is it done here. */
-static void look_closer(program *p, bool has_network) {
+static void look_closer(program *p, serve_calls calls) {
   static const unsigned int families[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK}; /* names of hosts need the last */
   const size_t first = offsetof(struct seccomp_data, args[0]), second = offsetof(struct seccomp_data, args[1]);
-  unless(p, BPF_JEQ, SYS_clone, 4);
+  const bool threads_alone = calls == SERVE_CALLS_OF_SERVER && !IS_TRACED;
+  unless(p, BPF_JEQ, SYS_clone, threads_alone ? 6 : 4);
   load(p, first);
   unless(p, BPF_JSET, NAME_SPACES, 1);
   give(p, REFUSED);
+  if (threads_alone) unless(p, BPF_JSET, CLONE_THREAD, 1);
   give(p, SECCOMP_RET_ALLOW);
+  if (threads_alone) give(p, REFUSED);
   unless(p, BPF_JEQ, SYS_ioctl, 6); /* keys pressed for whoever has the terminal */
   load(p, second);
   unless(p, BPF_JEQ, TIOCSTI, 1);
@@ -407,7 +417,7 @@ static void look_closer(program *p, bool has_network) {
   unless(p, BPF_JEQ, TIOCLINUX, 1);
   give(p, REFUSED);
   give(p, SECCOMP_RET_ALLOW);
-  if (!has_network) return;
+  if (calls != SERVE_CALLS_OF_HANDLERS) return;
   enum { FAMILIES = sizeof families / sizeof *families };
   unless(p, BPF_JEQ, SYS_socket, 2 + 2 * FAMILIES);
   load(p, first);
@@ -419,15 +429,16 @@ static void look_closer(program *p, bool has_network) {
 }
 
 /* Numbers in order: one comparison for each range that is treated alike. */
-static void write_program(program *p, bool has_network) {
+static void write_program(program *p, serve_calls calls) {
   bool listed[NUMBERS] = {false};
   for (int i = 0; i < OF_SERVER; i++) listed[of_server[i]] = true;
-  for (int i = 0; i < OF_HANDLERS && has_network; i++) listed[of_handlers[i]] = true;
+  for (int i = 0; i < OF_PROGRAMS && calls >= SERVE_CALLS_OF_COMPILERS; i++) listed[of_programs[i]] = true;
+  for (int i = 0; i < OF_HANDLERS && calls >= SERVE_CALLS_OF_HANDLERS; i++) listed[of_handlers[i]] = true;
   load(p, offsetof(struct seccomp_data, arch));
   add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0));
   give(p, REFUSED);
   load(p, offsetof(struct seccomp_data, nr));
-  look_closer(p, has_network);
+  look_closer(p, calls);
   unsigned int action = listed[0] ? SECCOMP_RET_ALLOW : REFUSED;
   for (unsigned int i = 1; i < NUMBERS; i++) {
     const unsigned int next = listed[i] ? SECCOMP_RET_ALLOW : i < FIRST_LATE ? REFUSED : MISSING;
@@ -439,9 +450,9 @@ static void write_program(program *p, bool has_network) {
   give(p, MISSING);
 }
 
-bool serve_close_calls(bool has_network) {
+bool serve_close_calls(serve_calls calls) {
   program p = {.count = 0};
-  write_program(&p, has_network);
+  write_program(&p, calls);
   const struct sock_fprog all = {p.count, p.code};
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return false;
   /* of all threads; a kernel that cannot log does it without */
@@ -453,8 +464,8 @@ bool serve_close_calls(bool has_network) {
 
 #else
 
-bool serve_close_calls(bool has_network) {
-  (void)has_network;
+bool serve_close_calls(serve_calls calls) {
+  (void)calls;
   return false;
 }
 

@@ -1,22 +1,19 @@
 /* worker.c -- a process with a Python handler: its start, frames over its socket, the lines that it prints, its end. It
- * has no descriptors but that socket and the pipe that its lines go to, and it ends with the thread that started it. */
+ * has no descriptors but that socket and the pipe that its lines go to, and it ends with the process that started it
+ * (spawner.c). */
 #include "worker.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { SLICE_MS = 50, LINE_BYTES = 4096, END_MS = 200, MOST_VARIABLES = 1024 };
+enum { SLICE_MS = 50, LINE_BYTES = 4096, END_MS = 200, KILL_MS = 5000 };
 
 /* ---- what it prints ---- */
 
@@ -64,84 +61,35 @@ static void copy_lines(void *user) {
 
 /* ---- the start ---- */
 
-/* In the child: only what is safe between fork and exec. */
-static void become(const serve_worker *w, int socket, int log, pid_t parent, char *const *argv, char *const *env) {
-  sigset_t none;
-  const int nowhere = open("/dev/null", O_RDONLY);
-  const rlim_t most = (rlim_t)w->version->server->options.python_memory << 20;
-  const struct rlimit none_left = {0, 0}, limited = {most, most};
-  setsid();
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(127); /* it ended before that */
-  /* out of the way of the descriptors 0 to 3 first */
-  const int own = fcntl(socket, F_DUPFD, 10), out = fcntl(log, F_DUPFD, 10), in = fcntl(nowhere, F_DUPFD, 10);
-  if (own < 0 || out < 0 || in < 0) _exit(127);
-  dup2(in, 0);
-  dup2(out, 1);
-  dup2(out, 2);
-  dup2(own, 3);
-  if (close_range(4, ~0u, 0) != 0)
-    for (int fd = 4; fd < 65536; fd++) close(fd);
-  setrlimit(RLIMIT_CORE, &none_left);
-  if (most) setrlimit(RLIMIT_DATA, &limited);
-  signal(SIGPIPE, SIG_DFL);
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, NULL);
-  execvpe(argv[0], argv, env);
-  static const char text[] = "this Python cannot be run: name another with --python FILE\n";
-  if (write(2, text, sizeof text - 1) < 0) _exit(126);
-  _exit(127);
-}
-
-/* The server's variables, and how many threads the libraries of numbers are to have. */
-static char **make_environment(base_arena *arena, uint32_t threads) {
-  static const char *const counts[] = {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"};
-  char **env = base_new(arena, char *, MOST_VARIABLES + 4);
-  size_t count = 0;
-  if (!env) return NULL;
-  while (environ[count] && count < MOST_VARIABLES) {
-    env[count] = environ[count];
-    count++;
-  }
-  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-    if (!getenv(counts[i]) && !(env[count++] = base_arena_format(arena, "%s=%u", counts[i], threads))) return NULL;
-  return env;
-}
-
-static td_status spawn(serve_worker *w, base_arena *arena, int theirs, int log, td_error *err) {
-  const serve_options *o = &w->version->server->options;
-  const char *script = base_arena_format(arena, "%s/shim/worker.py", w->version->python->folder);
-  const char *python = o->python ? o->python : "python3";
-  char **env = make_environment(arena, w->version->threads ? w->version->threads : 1);
-  if (!script || !env) return base_no_memory(err, "a worker");
-  union {
-    const char *in[6];
-    char *out[6];
-  } argv = {{python, "-B", "-u", script, w->version->name, NULL}};
-  const pid_t parent = getpid(), pid = fork();
-  if (pid == 0) become(w, theirs, log, parent, argv.out, env);
-  if (pid < 0) return base_fail(err, TD_NO_RESOURCE, NULL, -1, "no process for a worker: %s", strerror(errno));
-  atomic_store(&w->pid, pid);
+/* The process beside the server starts it, since the server cannot. */
+static td_status spawn(serve_worker *w, base_arena *arena, int log, td_error *err) {
+  const serve_version *v = w->version;
+  const char *script = base_arena_format(arena, "%s/shim/worker.py", v->python->folder);
+  spawned program;
+  if (!script) return base_no_memory(err, "a worker");
+  TRY(spawner_run(SPAWNER_WORKER, (const char *const[]){script, v->name, NULL}, v->threads ? v->threads : 1, log,
+                  &program, err));
+  w->fd = program.socket;
+  w->line = program.line;
+  atomic_store(&w->pid, program.pid);
   return TD_OK;
 }
 
 td_status worker_start(serve_version *v, serve_worker **out, td_error *err) {
   serve_worker *w = calloc(1, sizeof *w);
   base_arena *arena = w ? base_arena_new(&base_libc_allocator) : NULL;
-  int sockets[2] = {-1, -1}, log[2] = {-1, -1};
+  int log[2] = {-1, -1};
   td_status status = TD_OK;
   *out = NULL;
   if (!arena) {
     free(w);
     return base_no_memory(err, "a worker");
   }
-  *w = (serve_worker){.version = v, .fd = -1, .log = -1};
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0 || pipe2(log, O_CLOEXEC) != 0)
+  *w = (serve_worker){.version = v, .fd = -1, .line = -1, .log = -1};
+  if (pipe2(log, O_CLOEXEC) != 0)
     status = base_fail(err, TD_NO_RESOURCE, NULL, -1, "no descriptors for a worker: %s", strerror(errno));
-  w->fd = sockets[0];
   w->log = log[0];
-  if (status == TD_OK) status = spawn(w, arena, sockets[1], log[1], err);
-  if (sockets[1] >= 0) close(sockets[1]);
+  if (status == TD_OK) status = spawn(w, arena, log[1], err);
   if (log[1] >= 0) close(log[1]);
   if (status == TD_OK) fcntl(w->fd, F_SETFL, O_NONBLOCK);
   if (status == TD_OK) status = sys_thread_start(&w->logger, copy_lines, w, err);
@@ -156,22 +104,19 @@ td_status worker_start(serve_version *v, serve_worker **out, td_error *err) {
 
 bool worker_has_ended(const serve_worker *w) {
   struct pollfd p = {.fd = w->fd};
-  siginfo_t info = {.si_pid = 0};
   if (poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR))) return true;
   /* a process that it has started may hold the socket */
-  return waitid(P_PID, (id_t)atomic_load(&w->pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0;
+  return spawned_has_ended(w->line);
 }
 
 /* Waits for the end of the process, which gets a moment for it, and is then killed with all that it has started. */
 static void reap(serve_worker *w) {
-  const pid_t pid = atomic_load(&w->pid);
-  pid_t done = 0;
-  if (!pid) return;
-  for (int i = 0; i < END_MS / 10 && !w->killed && (done = waitpid(pid, &w->state, WNOHANG)) == 0; i++)
-    nanosleep(&(struct timespec){0, 10000000}, NULL);
-  w->killed = w->killed || done == 0;
-  kill(-pid, SIGKILL);
-  while (done == 0 && waitpid(pid, &w->state, 0) < 0 && errno == EINTR) continue;
+  if (!atomic_load(&w->pid)) return;
+  if (w->killed || !spawned_wait(w->line, END_MS, &w->state)) {
+    w->killed = true;
+    spawned_kill(w->line);
+    spawned_wait(w->line, KILL_MS, &w->state);
+  }
   atomic_store(&w->stop, true);
   if (w->logs) sys_thread_join(&w->logger);
   w->logs = false;
@@ -181,20 +126,17 @@ static void reap(serve_worker *w) {
 void worker_tell_end(serve_worker *w, char *text, size_t size) {
   reap(w);
   if (w->killed) snprintf(text, size, "it was killed");
+  else if (w->state == SPAWNER_ENDED) snprintf(text, size, "the process that had started it has ended");
   else if (WIFSIGNALED(w->state)) snprintf(text, size, "it was ended by signal %d", WTERMSIG(w->state));
   else snprintf(text, size, "it ended with status %d", WEXITSTATUS(w->state));
 }
 
 void worker_end(serve_worker *w) {
   if (!w) return;
-  const pid_t pid = atomic_load(&w->pid);
-  if (pid && !worker_has_ended(w)) {
-    w->killed = true;
-    kill(-pid, SIGKILL);
-    kill(pid, SIGKILL); /* before it was in a group of its own */
-  }
+  if (atomic_load(&w->pid) && !worker_has_ended(w)) w->killed = true;
   reap(w);
   if (w->fd >= 0) close(w->fd);
+  if (w->line >= 0) close(w->line);
   if (w->log >= 0) close(w->log);
   serve_session_free(w->session);
   free(w);

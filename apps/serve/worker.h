@@ -6,6 +6,7 @@
 
 #include "frame.h"
 #include "server.h"
+#include "spawner.h"
 
 typedef struct serve_worker serve_worker;
 
@@ -38,12 +39,12 @@ struct serve_worker {
   serve_worker *next; /* in `all`, or in `dead` */
   serve_version *version;
   _Atomic pid_t pid; /* 0: it has ended */
-  int fd, log;       /* the socket; what it prints */
+  int fd, line, log; /* the socket; what tells of its end; what it prints */
   sys_thread logger;
   bool logs;
   _Atomic bool stop; /* its last lines are there */
   bool timed_out, killed;
-  int state; /* as waitpid gives it */
+  int state; /* as waitpid gives it, or SPAWNER_ENDED */
   serve_session *session;
   const python_engine *engine; /* of the session */
 };

@@ -10,7 +10,7 @@
 /* ---- processes (process.c) ---- */
 
 typedef struct sys_process {
-  int pid;
+  int id; /* of whoever defines the functions: process.c's number of the process; the server has its own */
 } sys_process;
 /* Starts argv[0], a path, with no input and all output into a new file at `output`. Its environment is a fixed one
  * (a search path of the system's folders, the C locale, `folder` for temporary files). */

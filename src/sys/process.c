@@ -38,7 +38,7 @@ td_status sys_process_start(sys_process *process, const char *const *argv, const
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);
   if (failed) return base_fail(err, TD_NO_RESOURCE, argv[0], -1, "cannot start %s: %s", argv[0], strerror(failed));
-  process->pid = pid;
+  process->id = pid;
   return TD_OK;
 }
 
@@ -53,14 +53,14 @@ void sys_process_wait(const sys_process *process, uint32_t limit_ms, const _Atom
   int state = 0;
   bool killed = false;
   for (;;) {
-    const pid_t done = waitpid(process->pid, &state, killed ? 0 : WNOHANG);
-    if (done == process->pid) break;
+    const pid_t done = waitpid(process->id, &state, killed ? 0 : WNOHANG);
+    if (done == process->id) break;
     if (done < 0 && errno != EINTR) { /* somebody else has waited for it */
       *code = -1;
       return;
     }
     if (!killed && (now_ms() > end || (stop && atomic_load_explicit(stop, memory_order_relaxed)))) {
-      kill(-process->pid, SIGKILL);
+      kill(-process->id, SIGKILL);
       killed = true;
     }
     nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);

@@ -1,5 +1,6 @@
 /* test_sandbox.c -- in a process of its own with the filter: what is not listed fails as it should and does no more,
- * and what the server, compilers and Python handlers need still works. */
+ * and what the server, compilers and Python handlers need still works. The process beside the server starts, ends and
+ * tells of programs that the server itself can no more start, and dies with it. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -11,6 +12,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -21,6 +24,7 @@
 #include <cmocka.h>
 
 #include "sandbox.h"
+#include "spawner.h"
 
 static bool fails(long number, long a, long b, int with) {
   errno = 0;
@@ -121,7 +125,7 @@ static int closed(void) {
 }
 
 static int open_still(void) {
-  int pair[2], status = -1;
+  int pair[2];
   pthread_t thread;
   CHECK(pipe(pair) == 0);
   CHECK(write(pair[1], "x", 1) == 1);
@@ -129,7 +133,12 @@ static int open_still(void) {
   void *result = NULL;
   CHECK(pthread_join(thread, &result) == 0 && result);
   CHECK(mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
-  FILE *child = popen("echo started", "r"); /* as compilers and workers are */
+  return 0;
+}
+
+static int starts_programs(void) {
+  int status = -1;
+  FILE *child = popen("echo started", "r");
   char line[16] = "";
   CHECK(child && fgets(line, sizeof line, child));
   status = pclose(child);
@@ -137,9 +146,30 @@ static int open_still(void) {
   return 0;
 }
 
+static int starts_none(void) {
+  static char *const words[] = {"/bin/true", NULL}, *const none[] = {NULL};
+  CHECK(execve(words[0], words, none) == -1 && errno == EPERM);
+  CHECK(is_closed(SYS_execve, 0, 0) && is_closed(SYS_execveat, -1, 0));
+  CHECK(is_closed(SYS_clone, SIGCHLD, 0));
+  CHECK(!popen("echo started", "r"));
+#ifdef __x86_64__
+  CHECK(is_closed(SYS_fork, 0, 0) && is_closed(SYS_vfork, 0, 0));
+#endif
+  return 0;
+}
+
+static int with_compilers(void) {
+  int pair[2];
+  CHECK(serve_close_calls(SERVE_CALLS_OF_COMPILERS));
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
+  CHECK(is_closed(SYS_socket, AF_UNIX, SOCK_STREAM) && is_closed(SYS_connect, -1, 0) && is_closed(SYS_bind, -1, 0));
+  const int wrong = closed();
+  return wrong ? wrong : starts_programs();
+}
+
 static int with_network(void) {
   int pair[2];
-  CHECK(serve_close_calls(true));
+  CHECK(serve_close_calls(SERVE_CALLS_OF_HANDLERS));
   static const int families[] = {AF_UNIX, AF_INET, AF_NETLINK};
   for (size_t i = 0; i < sizeof families / sizeof *families; i++) CHECK(socket(families[i], SOCK_DGRAM, 0) >= 0);
   CHECK(fails(SYS_socket, AF_PACKET, SOCK_RAW, EAFNOSUPPORT));
@@ -147,8 +177,9 @@ static int with_network(void) {
   CHECK(fails(SYS_socket, AF_VSOCK, SOCK_STREAM, EAFNOSUPPORT));
   CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
   for (size_t i = 0; i < sizeof rarely / sizeof *rarely; i++) CHECK(!is_closed(rarely[i], -1, -1));
-  const int wrong = closed();
-  return wrong ? wrong : open_still();
+  int wrong = closed();
+  if (!wrong) wrong = open_still();
+  return wrong ? wrong : starts_programs();
 }
 
 static int without_network(void) {
@@ -157,12 +188,13 @@ static int without_network(void) {
   void *result = NULL;
   CHECK(pipe(pair) == 0);
   CHECK(pthread_create(&thread, NULL, sleep_on, &pair[0]) == 0);
-  CHECK(serve_close_calls(false));
+  CHECK(serve_close_calls(SERVE_CALLS_OF_SERVER));
   CHECK(write(pair[1], "x", 1) == 1);
   CHECK(pthread_join(thread, &result) == 0 && result);
   for (size_t i = 0; i < sizeof rarely / sizeof *rarely; i++) CHECK(is_closed(rarely[i], -1, -1));
-  const int wrong = closed();
-  return wrong ? wrong : open_still();
+  int wrong = closed();
+  if (!wrong) wrong = open_still();
+  return wrong ? wrong : starts_none();
 }
 
 /* As in a container whose own filter refuses filters. */
@@ -174,8 +206,139 @@ static int refused(void) {
   const struct sock_fprog all = {sizeof code / sizeof *code, code};
   CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
   CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &all, 0, 0) == 0);
-  CHECK(!serve_close_calls(false));
+  CHECK(!serve_close_calls(SERVE_CALLS_OF_SERVER));
   CHECK(!is_closed(SYS_socket, AF_UNIX, SOCK_STREAM));
+  return 0;
+}
+
+/* ---- the process beside the server ---- */
+
+/* A program with the words of a worker, which does what the last of them says; `path` is of the test's own. */
+static void write_worker(char *path) {
+  static const char text[] =
+      "#!/bin/sh\n"
+      "case $4 in\n"
+      "ask) read line <&3; echo \"$line of $3, $OMP_NUM_THREADS threads\" >&3; echo printed; exit 5;;\n"
+      "sleep) sleep 100 >/dev/null 2>&1 3>&- & echo $! >&3; wait;;\n"
+      "esac\n";
+  const int fd = mkstemp(path);
+  assert_true(fd >= 0 && write(fd, text, sizeof text - 1) == sizeof text - 1);
+  assert_int_equal(fchmod(fd, 0700), 0);
+  assert_int_equal(close(fd), 0);
+}
+
+static char worker_path[] = "/tmp/treadle-worker-XXXXXX";
+
+/* As main.c does it with --python-handlers. */
+static bool become_server(void) {
+  const spawner_plan plan = {.compiler = "/bin/echo", .python = worker_path};
+  td_error err;
+  unsetenv("OMP_NUM_THREADS");
+  return spawner_start(&plan, &err) == TD_OK && serve_close_calls(SERVE_CALLS_OF_SERVER);
+}
+
+static bool run(spawner_program program, const char *first, const char *second, int output, spawned *out) {
+  td_error err;
+  return spawner_run(program, (const char *const[]){first, second, NULL}, 3, output, out, &err) == TD_OK;
+}
+
+/* Its next line; false: there is none. */
+static bool reads(int fd, char *line, size_t size) {
+  size_t count = 0;
+  while (count < size - 1 && read(fd, line + count, 1) == 1 && line[count] != '\n') count++;
+  line[count] = 0;
+  return count > 0;
+}
+
+static bool is_gone(int pid) {
+  for (int i = 0; i < 500; i++) {
+    char path[64], line[256] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *file = fopen(path, "re");
+    if (file && !fgets(line, sizeof line, file)) line[0] = 0;
+    if (file) fclose(file);
+    if (!file || strstr(line, ") Z ")) return true;
+    usleep(10000);
+  }
+  return false;
+}
+
+static int with_spawner(void) {
+  spawned one;
+  char line[256];
+  int state = 0, output[2];
+  CHECK(pipe(output) == 0 && become_server());
+  int wrong = starts_none();
+  for (size_t i = 0; !wrong && i < sizeof rarely / sizeof *rarely; i++)
+    if (!is_closed(rarely[i], -1, -1)) wrong = (int)i + 1;
+  if (wrong) return wrong;
+  CHECK(run(SPAWNER_WORKER, "script", "ask", output[1], &one) && one.pid > 0 && one.pid != getpid());
+  CHECK(!spawned_has_ended(one.line));
+  CHECK(write(one.socket, "word\n", 5) == 5);
+  CHECK(reads(one.socket, line, sizeof line) && !strcmp(line, "word of script, 3 threads"));
+  CHECK(reads(output[0], line, sizeof line) && !strcmp(line, "printed"));
+  CHECK(spawned_wait(one.line, 10000, &state) && WIFEXITED(state) && WEXITSTATUS(state) == 5);
+  CHECK(is_gone(one.pid)); /* nobody has to wait for it */
+  CHECK(run(SPAWNER_WORKER, "script", "sleep", output[1], &one));
+  CHECK(reads(one.socket, line, sizeof line) && !spawned_wait(one.line, 50, &state));
+  spawned_kill(one.line);
+  CHECK(spawned_wait(one.line, 10000, &state) && WIFSIGNALED(state) && WTERMSIG(state) == SIGKILL);
+  CHECK(is_gone(atoi(line))); /* what it had started */
+  CHECK(run(SPAWNER_COMPILER, "two", "words", output[1], &one) && one.socket == -1);
+  CHECK(reads(output[0], line, sizeof line) && !strcmp(line, "two words"));
+  CHECK(spawned_wait(one.line, 10000, &state) && state == 0);
+  CHECK(run(SPAWNER_WORKER, "script", "sleep", output[1], &one) && reads(one.socket, line, sizeof line));
+  spawner_end();
+  CHECK(is_gone(one.pid) && is_gone(atoi(line)));
+  CHECK(!run(SPAWNER_WORKER, "script", "ask", output[1], &one));
+  return 0;
+}
+
+/* Kills the process that has started `of`. */
+static bool kill_parent(int of) {
+  char path[64];
+  int parent = 0;
+  snprintf(path, sizeof path, "/proc/%d/stat", of);
+  FILE *file = fopen(path, "re");
+  if (file && fscanf(file, "%*d (%*[^)]) %*c %d", &parent) != 1) parent = 0;
+  if (file) fclose(file);
+  return parent > 1 && parent != getpid() && kill(parent, SIGKILL) == 0;
+}
+
+static int spawner_dies(void) {
+  spawned one;
+  int state = 0;
+  char line[16];
+  CHECK(become_server());
+  CHECK(run(SPAWNER_WORKER, "script", "sleep", 2, &one) && reads(one.socket, line, sizeof line));
+  CHECK(kill_parent(one.pid));
+  CHECK(spawned_wait(one.line, 10000, &state) && state == SPAWNER_ENDED);
+  CHECK(is_gone(one.pid));
+  CHECK(!run(SPAWNER_WORKER, "script", "ask", 2, &one)); /* and does not wait */
+  CHECK(!run(SPAWNER_COMPILER, "a", "b", 2, &one));
+  spawner_end();
+  return 0;
+}
+
+/* A server that is killed has no time to say so. */
+static int server_dies(void) {
+  int report[2], pids[2] = {0, 0}, status = 0;
+  CHECK(pipe(report) == 0);
+  const pid_t server = fork();
+  if (server == 0) {
+    spawned one;
+    char line[16];
+    const bool runs = become_server() && run(SPAWNER_WORKER, "script", "sleep", 2, &one);
+    if (!runs || !reads(one.socket, line, sizeof line)) _exit(1);
+    pids[0] = one.pid;
+    pids[1] = atoi(line);
+    if (write(report[1], pids, sizeof pids) < 0) _exit(1);
+    for (;;) pause();
+  }
+  close(report[1]);
+  CHECK(read(report[0], pids, sizeof pids) == sizeof pids);
+  CHECK(kill(server, SIGKILL) == 0 && waitpid(server, &status, 0) == server);
+  CHECK(is_gone(pids[0]) && is_gone(pids[1]));
   return 0;
 }
 
@@ -192,6 +355,26 @@ static void handlers_have_a_network(void **state) {
   in_a_child(with_network);
 }
 
+static void compilers_have_programs_alone(void **state) {
+  (void)state;
+  in_a_child(with_compilers);
+}
+
+static void servers_with_handlers_start_nothing(void **state) {
+  (void)state;
+  in_a_child(with_spawner);
+}
+
+static void servers_outlive_the_spawner(void **state) {
+  (void)state;
+  in_a_child(spawner_dies);
+}
+
+static void the_spawner_dies_with_the_server(void **state) {
+  (void)state;
+  in_a_child(server_dies);
+}
+
 static void servers_have_what_they_listen_on(void **state) {
   (void)state;
   in_a_child(without_network);
@@ -204,10 +387,17 @@ static void servers_run_without_a_filter(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(handlers_have_a_network),
+                                     cmocka_unit_test(compilers_have_programs_alone),
+                                     cmocka_unit_test(servers_with_handlers_start_nothing),
+                                     cmocka_unit_test(servers_outlive_the_spawner),
+                                     cmocka_unit_test(the_spawner_dies_with_the_server),
                                      cmocka_unit_test(servers_have_what_they_listen_on),
                                      cmocka_unit_test(servers_run_without_a_filter)};
 #if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__))
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  write_worker(worker_path);
+  const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  unlink(worker_path);
+  return failed;
 #else
   (void)tests;
   return 0; /* there is no filter */

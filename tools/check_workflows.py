@@ -5,6 +5,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import socket
 import sys
 import tempfile
@@ -190,6 +191,35 @@ def check_failures(c, folder):
     c.expect("deleted all the same", c.ask("/workflows/line", method="DELETE")[0], 200)
 
 
+def figures_of(c, name):
+    """What /metrics says of a workflow: the number by each family, and of a histogram by the bound."""
+    lines = c.ask("/metrics", raw=True)[1].decode().splitlines()
+    found = [re.fullmatch(r'treadle_workflow_(\w+)\{workflow_name="(.*?)",hostname="[^"]*"(?:,le="(.*)")?\} (.*)', line) for line in lines]
+    return {row[3] or row[1]: float(row[4]) for row in found if row and row[2] == name}
+
+
+def check_metrics(c, folder):
+    c.expect("none is there", [line for line in c.ask("/metrics", raw=True)[1].decode().splitlines() if "workflow" in line], [])
+    c.expect("two", (register(c, "late", "&workflow_name=timed")[0], register(c, "starts", "&workflow_name=idle")[0]), (200, 200))
+    figures = figures_of(c, "timed")
+    c.expect("nothing yet", (len(figures), set(figures.values())), (17, {0.0}))
+    begin = time.time()
+    c.expect("three replies", [c.ask("/wfpredict/timed", body)[0] for body in (b"sleep 0.12", b"x", b"sleep 0.12")], [200] * 3)
+    took = time.time() - begin
+    c.expect("failures", [c.ask("/wfpredict/timed", body)[0] for body in (b"raise", b"sleep 0.6")], [500, 504])
+    pathlib.Path(folder, "flag").unlink()
+    c.wait_for(lambda: len(workers_of(c, "timed__b")) == 1)
+    figures = figures_of(c, "timed")
+    c.expect("counts", (figures["seconds_count"], figures["+Inf"], figures["failed_total"]), (3, 3, 2))
+    c.expect("the time of all nodes, and of waiting", figures["seconds_sum"], lambda got: 0.24 < got < took)
+    c.expect("two are slow", (figures["0.1"] <= 1, figures["10"]), (True, 3))
+    bounds = [figures[bound] for bound in ("0.0001", "0.001", "0.01", "0.1", "0.25", "1", "10", "+Inf")]
+    c.expect("buckets hold those below", bounds, sorted(bounds))
+    c.expect("those of another", set(figures_of(c, "idle").values()), {0.0})
+    c.expect("gone with it", (c.ask("/workflows/timed", method="DELETE")[0], figures_of(c, "timed")), (200, {}))
+    c.expect("the other", c.ask("/workflows/idle", method="DELETE")[0], 200)
+
+
 def left(c, path, body):
     """A client that sends its request and goes."""
     with socket.create_connection(("127.0.0.1", c.port)) as s:
@@ -239,6 +269,7 @@ def main():
         with serving(c, folder, "--python-handlers", "--workers", "2", "--model-store", ".", "--enable-model-api") as server:
             check_table(c, folder)
             check_refusals(c, folder)
+            check_metrics(c, folder)
             check_replies(c, folder)
             check_failures(c, folder)
             check_clients(c, folder)

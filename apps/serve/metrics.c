@@ -1,11 +1,11 @@
-/* metrics.c -- Prometheus' text: TorchServe's counters, and histograms of waiting, computing and batches. The lines of
- * a family stand together, whatever the number of models. */
+/* metrics.c -- Prometheus' text: TorchServe's counters, and histograms of waiting, computing, batches and workflows.
+ * The lines of a family stand together, whatever the number of models. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "server.h"
+#include "workflow.h"
 
 static const uint64_t bounds_us[SERVE_BUCKETS - 1] = {100,   250,   500,    1000,   2500,    5000,    10000,
                                                       25000, 50000, 100000, 250000, 1000000, 10000000};
@@ -84,17 +84,16 @@ static const struct {
                 {"treadle_queue_depth", "gauge", waiting},
                 {"treadle_workers", "gauge", workers}};
 
-static void print_histogram(base_text *to, const figures *f, const char *what, const serve_histogram *h) {
+static void print_histogram(base_text *to, const char *labels, const char *what, const serve_histogram *h) {
   uint64_t sum = 0;
   for (uint32_t i = 0; i < SERVE_BUCKETS; i++) {
     char bound[32] = "+Inf";
     if (i < SERVE_BUCKETS - 1) snprintf(bound, sizeof bound, "%g", (double)bounds_us[i] / 1e6);
     sum += h->buckets[i];
-    base_text_print(to, "treadle_%s_seconds_bucket{%s,le=\"%s\"} %llu\n", what, f->labels, bound,
-                    (unsigned long long)sum);
+    base_text_print(to, "treadle_%s_seconds_bucket{%s,le=\"%s\"} %llu\n", what, labels, bound, (unsigned long long)sum);
   }
-  base_text_print(to, "treadle_%s_seconds_sum{%s} %.6f\n", what, f->labels, (double)h->total_us / 1e6);
-  base_text_print(to, "treadle_%s_seconds_count{%s} %llu\n", what, f->labels, (unsigned long long)h->count);
+  base_text_print(to, "treadle_%s_seconds_sum{%s} %.6f\n", what, labels, (double)h->total_us / 1e6);
+  base_text_print(to, "treadle_%s_seconds_count{%s} %llu\n", what, labels, (unsigned long long)h->count);
 }
 
 static void print_versions(base_text *to, const figures *all, size_t count) {
@@ -110,9 +109,28 @@ static void print_versions(base_text *to, const figures *all, size_t count) {
       base_text_print(to, "treadle_shadow_largest_difference{%s} +Inf\n", all[j].labels);
     else base_text_print(to, "treadle_shadow_largest_difference{%s} %.9g\n", all[j].labels, all[j].compared.difference);
   base_text_print(to, "# TYPE treadle_queue_seconds histogram\n");
-  for (size_t j = 0; j < count; j++) print_histogram(to, &all[j], "queue", &all[j].queue);
+  for (size_t j = 0; j < count; j++) print_histogram(to, all[j].labels, "queue", &all[j].queue);
   base_text_print(to, "# TYPE treadle_compute_seconds histogram\n");
-  for (size_t j = 0; j < count; j++) print_histogram(to, &all[j], "compute", &all[j].compute);
+  for (size_t j = 0; j < count; j++) print_histogram(to, all[j].labels, "compute", &all[j].compute);
+}
+
+/* Their nodes are models, and have figures of their own. */
+static void print_workflows(serve_job *job, const char *host) {
+  const serve_server *server = job->server;
+  const uint32_t count = server->workflow_count;
+  char **labels = base_new(job->arena, char *, (size_t)count + 1);
+  if (!count || !labels) return;
+  base_text_print(&job->reply, "# TYPE treadle_workflow_failed_total counter\n");
+  for (uint32_t i = 0; i < count; i++) {
+    const serve_workflow *flow = server->workflows[i];
+    labels[i] = base_arena_format(job->arena, "workflow_name=\"%s\",hostname=\"%s\"", flow->name, host);
+    if (labels[i])
+      base_text_print(&job->reply, "treadle_workflow_failed_total{%s} %llu\n", labels[i],
+                      (unsigned long long)flow->failed);
+  }
+  base_text_print(&job->reply, "# TYPE treadle_workflow_seconds histogram\n");
+  for (uint32_t i = 0; i < count; i++)
+    if (labels[i]) print_histogram(&job->reply, labels[i], "workflow", &server->workflows[i]->time);
 }
 
 void serve_metrics(serve_job *job) {
@@ -138,6 +156,7 @@ void serve_metrics(serve_job *job) {
                   "treadle_held_bytes_limit %lld\n",
                   (unsigned long long)serve_held(server), (long long)server->options.most_held);
   print_versions(&job->reply, all, count);
+  print_workflows(job, host);
   job->status = 200;
   job->type = "text/plain; version=0.0.4";
 }

@@ -249,6 +249,7 @@ struct serve_flight {
   uint32_t out;             /* jobs that are to come back */
   const step *failed;       /* NULL: none has */
   bool is_waiting, is_over; /* is_waiting: the client's request is in flight */
+  uint64_t begun_ns;
   step *steps;
 };
 
@@ -312,8 +313,13 @@ static void refuse(serve_flight *flight) {
 static void end_flight(serve_flight *flight) {
   serve_job *job = flight->job;
   flight->is_over = true;
-  if (flight->failed) refuse(flight);
-  else reply(flight);
+  if (flight->failed) {
+    flight->flow->failed += !__atomic_load_n(&job->cancel, __ATOMIC_RELAXED);
+    refuse(flight);
+  } else {
+    reply(flight);
+    serve_count(&flight->flow->time, sys_clock_ns() - flight->begun_ns);
+  }
   free_steps(flight);
   release(flight->flow);
   job->flight = NULL;
@@ -427,7 +433,7 @@ bool serve_ask_workflow(serve_job *job, char **parts) {
     serve_refuse(job, 507, "out of memory");
     return true;
   }
-  *flight = (serve_flight){.job = job, .flow = flow, .steps = steps};
+  *flight = (serve_flight){.job = job, .flow = flow, .steps = steps, .begun_ns = sys_clock_ns()};
   for (uint32_t i = 0; i < flow->count; i++) steps[i] = (step){.flight = flight, .index = i};
   flow->refs++;
   job->flight = flight;

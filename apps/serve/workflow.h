@@ -26,6 +26,9 @@ struct serve_workflow {
   int64_t min_workers, max_workers, batch, delay_ms;
   workflow_node *nodes;
   uint32_t count;
+  /* ---- the loop's: of requests, from when they are whole ---- */
+  serve_histogram time; /* until the reply of all nodes is there */
+  uint64_t failed;      /* that a node failed, while their clients were there */
 };
 
 /* spec.c: opens `.war`, an archive of a workflow. `name`, NULL: as its manifest says. */

@@ -49,7 +49,7 @@ static const base_f32 *vector(const passes_edit *e, const ir_node_def *node, uin
 static bool is_plain(const passes_edit *e, const ir_node_def *node, int64_t panel) {
   const base_tensor *w = passes_constant(e, node, 1);
   if (!w || w->dtype != TD_F32 || w->rank != 2 || passes_int(node, "panel") != 0) return false;
-  if (strcmp(passes_str(node, "act"), "none") != 0) return false;
+  if (strcmp(passes_str(node, "act"), "none") != 0 || passes_half_of(w) != TD_F32) return false;
   for (uint32_t i = KERN_IN_BIAS; i < node->in_count; i++)
     if (node->in[i].id && (i == KERN_IN_RESIDUAL || !vector(e, node, i))) return false;
   int64_t n = passes_int(node, "n");

@@ -115,6 +115,10 @@ bool passes_is_pointwise(const ir_node_def *conv);
 /* The axes of an aten::permute of `rank` axes, made non-negative. False: it lists another number of them. */
 bool passes_order(const ir_node_def *permute, int32_t rank, int64_t *order);
 
+/* prepack.c: the type of 16 bits that has all numbers of the weights `w`, which are f32, where there are so many that
+ * they are stored in it; TD_F32: there is none. */
+td_dtype passes_half_of(const base_tensor *w);
+
 /* ---- ranges (range.c) ---- */
 
 /* What no element of `v` exceeds in magnitude, but for rounding in f32, where the elements of all it is made of are

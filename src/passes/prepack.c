@@ -242,6 +242,11 @@ static bool holds(const base_tensor *w, td_dtype dtype) {
   return true;
 }
 
+td_dtype passes_half_of(const base_tensor *w) {
+  if (base_tensor_numel(w) < HALVES_LEAST || !base_tensor_contiguous(w)) return TD_F32;
+  return holds(w, TD_BF16) ? TD_BF16 : holds(w, TD_F16) ? TD_F16 : TD_F32;
+}
+
 /* As what weights are stored: as the setting says; in 16 bits, too, where these have all of them, as those of models of
  * half precision. Few and small ones, of which kernels read columns, stay as they are. */
 static td_dtype stored_as(const passes_edit *e, const product *p, const kern_row *row) {
@@ -253,8 +258,7 @@ static td_dtype stored_as(const passes_edit *e, const product *p, const kern_row
     return TD_F32;
   const td_dtype asked = types[passes_precision(e, p->node)];
   if (asked != TD_F32) return asked;
-  if (p->scale || !base_tensor_contiguous(&p->w)) return TD_F32;
-  return holds(&p->w, TD_BF16) ? TD_BF16 : holds(&p->w, TD_F16) ? TD_F16 : TD_F32;
+  return p->scale ? TD_F32 : passes_half_of(&p->w);
 }
 
 /* Is it to be taken in bf16, and is there a kernel for that, with panels as wide as those of f32? Then so many rows of

@@ -3,10 +3,12 @@
  *     matmul(x, W)    of f16 or bf16 -> _to_copy(matmul(_to_copy(x), W in f32))
  *     silu(h)                        -> _to_copy(silu(_to_copy(h)))
  *     _to_copy(_to_copy(v) to f16)   -> v        where no element of v can exceed f16's range (range.c)
+ *     _to_copy(_to_copy(v) to bf16)  -> v        bf16 has the range of f32
  *
- * Between two operators of the lists a value so keeps its f32 digits, unless it may be too large for its type: then
- * it is rounded as before, and becomes infinite where it did. What compares, counts or truncates gets rounded numbers,
- * and the model's own casts stay.
+ * Between two operators of half precision a value so keeps its f32 digits, unless it may be too large for f16: then it
+ * is rounded as before, and becomes infinite where it did. (Of bf16 that are the numbers within 2^-8 of f32's largest
+ * one, where sums in another order overflow, too.) What compares, counts or truncates gets rounded numbers, and so does
+ * what is of f32 behind a cast of the model's own from f32.
  *
  * Requires: a verified graph. Keeps: types; what is finite. Breaks: bit equality: results are nearer to the exact ones.
  */
@@ -18,8 +20,10 @@ enum { MAX_OPERANDS = 16 };
 
 static bool is_half(td_dtype dtype) { return dtype == TD_F16 || dtype == TD_BF16; }
 
-/* What rounds to no number of the type: halfway between its largest one and the next power of 2. */
-static double too_large(td_dtype dtype) { return dtype == TD_F16 ? 65520 : 0x1.ffp127; }
+/* May the f32 value `v` be infinite where it is rounded to `dtype`, and finite here? */
+static bool may_overflow(passes_edit *e, ir_value v, td_dtype dtype) {
+  return dtype == TD_F16 && passes_largest(e, v) >= 65520; /* from there on the nearest number is infinity */
+}
 
 /* The constant `t` in f32. */
 static td_status widen_constant(passes_edit *e, const base_tensor *t, ir_value *out) {
@@ -32,11 +36,10 @@ static td_status widen_constant(passes_edit *e, const base_tensor *t, ir_value *
   return ir_add_constant(e->graph, &wide, NULL, out, e->err);
 }
 
-/* The f32 value that this pass had rounded to `v`; none. The model's own casts stay what they are. */
+/* The f32 value that `v` is rounded from; none. */
 static ir_value unrounded(passes_edit *e, ir_value v) {
-  const uint32_t *first_made = e->user;
   const ir_node_def *cast = passes_producer(e, v, OP_aten__to_copy);
-  return cast && ir_value_of(e->graph, v)->node.id >= *first_made ? cast->in[0] : IR_NO_VALUE;
+  return cast && ir_type_of(e->graph, cast->in[0])->dtype == TD_F32 ? cast->in[0] : IR_NO_VALUE;
 }
 
 /* `v`, of half precision, in f32, in front of `at`. */
@@ -44,7 +47,7 @@ static td_status widened(passes_edit *e, ir_node at, ir_value v, ir_value *out) 
   const base_tensor *t = passes_constant_value(e, v);
   const ir_value wide = unrounded(e, v);
   if (t && base_tensor_contiguous(t)) return widen_constant(e, t, out);
-  if (wide.id && passes_largest(e, wide) < too_large(ir_type_of(e->graph, v)->dtype)) return *out = wide, TD_OK;
+  if (wide.id && !may_overflow(e, wide, ir_type_of(e->graph, v)->dtype)) return *out = wide, TD_OK;
   return passes_cast(e, at, v, TD_F32, out);
 }
 
@@ -63,14 +66,28 @@ static td_status widen(passes_edit *e, ir_node id, const ir_node_def *node) {
   return passes_take_place(e, id, out);
 }
 
-/* What moves elements: in f32 where they come from there, else the narrow ones are moved. */
+/* What moves elements: in f32 where they come from there, or are constants that are not only looked up; else the narrow
+ * ones are moved. */
 static td_status widen_moved(passes_edit *e, ir_node id, const ir_node_def *node) {
   const td_dtype dtype = ir_type_of(e->graph, node->out[0])->dtype;
+  const bool table = node->op->flags & IR_OP_LOOKUP;
   for (uint32_t i = 0; i < node->in_count; i++) {
     const ir_value v = node->in[i];
-    if (v.id && ir_type_of(e->graph, v)->dtype == dtype && !unrounded(e, v).id) return TD_OK;
+    if (!v.id || ir_type_of(e->graph, v)->dtype != dtype || (passes_constant_value(e, v) && !table)) continue;
+    if (!unrounded(e, v).id) return TD_OK;
   }
   return widen(e, id, node);
+}
+
+/* A cast to f32 of what this pass made. */
+static td_status visit_cast(passes_edit *e, ir_node id, const ir_node_def *node) {
+  const uint32_t *first_made = e->user;
+  const ir_value v = node->in[0], wide = unrounded(e, v);
+  const td_dtype dtype = ir_type_of(e->graph, v)->dtype;
+  const bool made = wide.id && ir_value_of(e->graph, v)->node.id >= *first_made;
+  if (!made || !is_half(dtype) || ir_type_of(e->graph, node->out[0])->dtype != TD_F32 || may_overflow(e, wide, dtype))
+    return TD_OK;
+  return passes_take_place(e, id, wide);
 }
 
 static bool is_listed(const ir_node_def *node, const ir_op_id *list, size_t count) {
@@ -121,6 +138,7 @@ static td_status visit(passes_edit *e, ir_node id) {
       OP_aten_native_layer_norm,
       OP_aten_rms_norm,
       OP_aten__log_softmax,
+      OP_aten__native_batch_norm_legit_no_training,
       OP_td_resize,
       OP_td_softsign,
       OP_aten_native_group_norm,
@@ -131,6 +149,7 @@ static td_status visit(passes_edit *e, ir_node id) {
       OP_aten_cat,     OP_aten_unflatten, OP_td_depth_to_space, OP_td_space_to_depth,
   };
   const ir_node_def *node = ir_node_of(e->graph, id);
+  if (node->op->id == OP_aten__to_copy) return visit_cast(e, id, node);
   if (is_listed(node, computing, sizeof computing / sizeof *computing)) return widen(e, id, node);
   return is_listed(node, moving, sizeof moving / sizeof *moving) ? widen_moved(e, id, node) : TD_OK;
 }

@@ -29,18 +29,6 @@ enum { ARCHITECTURE = AUDIT_ARCH_X86_64 };
 enum { ARCHITECTURE = AUDIT_ARCH_AARCH64 };
 #endif
 
-/* LeakSanitizer looks at the threads by ptrace, from a process of its own, when the process ends. */
-#if defined(__SANITIZE_ADDRESS__)
-#define IS_TRACED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define IS_TRACED 1
-#endif
-#endif
-#ifndef IS_TRACED
-#define IS_TRACED 0
-#endif
-
 /* From 424 on calls have one number on every architecture. They are written here because headers may be older than the
  * kernel and the C library that the program meets. */
 enum {
@@ -248,7 +236,7 @@ static const short of_server[] = {
     SYS_time,
     SYS_arch_prctl,
 #endif
-#if IS_TRACED
+#if SERVE_IS_TRACED
     SYS_ptrace,
 #endif
 };
@@ -402,7 +390,7 @@ static void load(program *p, size_t offset) {
 static void look_closer(program *p, serve_calls calls) {
   static const unsigned int families[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK}; /* names of hosts need the last */
   const size_t first = offsetof(struct seccomp_data, args[0]), second = offsetof(struct seccomp_data, args[1]);
-  const bool threads_alone = calls == SERVE_CALLS_OF_SERVER && !IS_TRACED;
+  const bool threads_alone = calls == SERVE_CALLS_OF_SERVER && !SERVE_IS_TRACED;
   unless(p, BPF_JEQ, SYS_clone, threads_alone ? 6 : 4);
   load(p, first);
   unless(p, BPF_JSET, NAME_SPACES, 1);

@@ -3,6 +3,19 @@
 #define SERVE_SANDBOX_H
 #include <stdbool.h>
 
+/* LeakSanitizer looks at the threads by ptrace, from a process of its own, when the process ends: filters leave it
+ * that, and `clone` for it. */
+#if defined(__SANITIZE_ADDRESS__)
+#define SERVE_IS_TRACED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SERVE_IS_TRACED 1
+#endif
+#endif
+#ifndef SERVE_IS_TRACED
+#define SERVE_IS_TRACED 0
+#endif
+
 /* Each has those of the one before, and more. */
 typedef enum serve_calls {
   SERVE_CALLS_OF_SERVER,    /* no program can be started, no socket made */

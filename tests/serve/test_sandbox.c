@@ -150,8 +150,10 @@ static int starts_none(void) {
   static char *const words[] = {"/bin/true", NULL}, *const none[] = {NULL};
   CHECK(execve(words[0], words, none) == -1 && errno == EPERM);
   CHECK(is_closed(SYS_execve, 0, 0) && is_closed(SYS_execveat, -1, 0));
+#if !SERVE_IS_TRACED
   CHECK(is_closed(SYS_clone, SIGCHLD, 0));
   CHECK(!popen("echo started", "r"));
+#endif
 #ifdef __x86_64__
   CHECK(is_closed(SYS_fork, 0, 0) && is_closed(SYS_vfork, 0, 0));
 #endif

@@ -377,6 +377,9 @@ static void functions_keep_their_bounds(void **state) {
     expect_functions(&setting, levels[i].name);
     expect_pairs(&setting, levels[i].name);
     expect_scans(&setting, levels[i].name);
+    setting.options.disabled_kernels = "kern_fused_scalar,kern_fused_vector,kern_fused_avx2,kern_fused_avx512";
+    expect_scans(&setting, "by the plain loops");
+    setting.options.disabled_kernels = NULL;
     setting.backend = compile_find_backend("native");
     setting.options.cc = chains_compiler();
     setting.options.cache = cache;

@@ -1,5 +1,6 @@
 /* Searches of <treadle/debug.h> over made-up runs: which node, which pass, which kernel, which part. No model is run.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@ typedef struct chain {
   float by;
   int fused_only; /* while all results are kept nothing is wrong */
   int changed;    /* how much eager's own results change with the inputs' last places */
+  double noise;   /* the most by which inputs of a run were changed, in relation */
   int lends, tells;
   float data[64][MOST][ELEMENTS];
   td_tensor tensors[64][MOST];
@@ -40,10 +42,18 @@ static float result_of(const chain *c, const td_way *way, int node) {
   return (float)node + 1 + (sick ? c->by : 0);
 }
 
+static float given[ELEMENTS] = {1, 2, 3, 4};
+
+static void measure_noise(chain *c, const td_way *way) {
+  const float *x = way->input_count ? way->inputs[0].items->data : given;
+  for (int i = 0; i < ELEMENTS; i++) c->noise = fmax(c->noise, fabs(x[i] / (double)given[i] - 1));
+}
+
 static td_status run(void *user, const td_way *way, td_results *results, td_error *err) {
   chain *c = user;
   (void)err;
   if (way->tapped_inputs || way->float64) return TD_UNSUPPORTED; /* nodes cannot be run alone; no f64 */
+  measure_noise(c, way);
   const int place = c->lends++ % 64;
   int count = 0;
   fill(c, place, count++, "y", result_of(c, way, NODES - 1));
@@ -68,8 +78,7 @@ static void note(void *user, const td_difference *d) {
 }
 
 static td_comparison *open_comparison(chain *c, double rtol) {
-  static float x[ELEMENTS] = {1, 2, 3, 4};
-  static const td_tensor input = {.dtype = TD_F32, .rank = 1, .dims = {ELEMENTS}, .data = x};
+  static const td_tensor input = {.dtype = TD_F32, .rank = 1, .dims = {ELEMENTS}, .data = given};
   static const td_named_value inputs[] = {{.name = "x", .items = &input, .count = 1}};
   const td_comparison_options options = {.size = sizeof options,
                                          .user = c,
@@ -126,7 +135,8 @@ static void the_first_wrong_node_is_named(void **state) {
   assert_string_equal(verdicts, "y same;");
 }
 
-/* What changed inputs do to eager explains three times as much; of bits nothing is explained. */
+/* What changed inputs do to eager explains three times as much; of bits nothing is explained. They change by 2^-22 at
+ * most, and are rounded. */
 static void noise_explains_rounding(void **state) {
   static chain c;
   char verdicts[256];
@@ -135,6 +145,7 @@ static void noise_explains_rounding(void **state) {
   c = (chain){.wrong = 0, .by = 1, .changed = 2};
   compare(&c, 1e-3, verdicts, &fused);
   assert_string_equal(verdicts, "y rounding;");
+  assert_true(c.noise > 0 && c.noise <= 0x1p-22 + 0x1p-24);
   c.by = 4;
   compare(&c, 1e-3, verdicts, &fused);
   assert_string_equal(verdicts, "y differs;");
@@ -144,6 +155,55 @@ static void noise_explains_rounding(void **state) {
   c.by = 0.0f / 0.0f;
   compare(&c, 1e-3, verdicts, &fused);
   assert_string_equal(verdicts, "y not finite;");
+}
+
+/* ---- nodes on their own ---- */
+
+/* One node that makes numbers of 8 bits, of which `flipped` are off by `by`. */
+typedef struct flips {
+  int64_t count;
+  int flipped, by;
+  uint8_t truth[2000], judged[2000];
+  td_tensor tensors[2];
+  td_named_value values[2];
+} flips;
+
+static td_status run_flips(void *user, const td_way *way, td_results *results, td_error *err) {
+  flips *f = user;
+  const int judged = way->side == TD_SIDE_JUDGED;
+  (void)err;
+  if (way->float64) return TD_UNSUPPORTED;
+  for (int i = 0; i < f->flipped; i++) f->judged[i] = (uint8_t)f->by;
+  f->tensors[judged] =
+      (td_tensor){.dtype = TD_U8, .rank = 1, .dims = {f->count}, .data = judged ? f->judged : f->truth};
+  f->values[judged] = (td_named_value){.name = "y", .items = &f->tensors[judged], .count = 1};
+  results->values = &f->values[judged];
+  results->count = 1;
+  return TD_OK;
+}
+
+static void keep_flips(void *user, td_results *results) { (void)user, (void)results; }
+
+/* A half that was rounded to the other side is no error: one element, and one more of each thousand, by one. */
+static void few_flips_are_rounding(void **state) {
+  static const struct {
+    int64_t count;
+    int flipped, by, fails;
+  } cases[] = {{100, 1, 1, 0}, {100, 2, 1, 1}, {100, 1, 2, 1}, {999, 2, 1, 1}, {1000, 2, 1, 0}, {1000, 3, 1, 1}};
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    flips f = {.count = cases[i].count, .flipped = cases[i].flipped, .by = cases[i].by};
+    const td_comparison_options options = {
+        .size = sizeof options, .user = &f, .run = run_flips, .release = keep_flips, .rtol = 1e-3, .atol = 1e-3};
+    td_comparison *comparison;
+    td_difference found;
+    int32_t fused;
+    td_error err;
+    assert_int_equal(td_comparison_new(&options, &comparison, &err), TD_OK);
+    assert_int_equal(td_comparison_nodes(comparison, 1, 0, NULL, NULL, &found, &fused, &err),
+                     cases[i].fails ? TD_OK : TD_ANSWER_NO);
+    td_comparison_free(comparison);
+  }
 }
 
 static void other_counts_are_refused(void **state) {
@@ -329,9 +389,12 @@ static void values_are_cut(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_first_wrong_node_is_named), cmocka_unit_test(noise_explains_rounding),
-      cmocka_unit_test(other_counts_are_refused),      cmocka_unit_test(pass_and_kernels_are_found),
-      cmocka_unit_test(only_what_fails_is_left),       cmocka_unit_test(values_are_cut)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(few_flips_are_rounding),
+                                     cmocka_unit_test(the_first_wrong_node_is_named),
+                                     cmocka_unit_test(noise_explains_rounding),
+                                     cmocka_unit_test(other_counts_are_refused),
+                                     cmocka_unit_test(pass_and_kernels_are_found),
+                                     cmocka_unit_test(only_what_fails_is_left),
+                                     cmocka_unit_test(values_are_cut)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

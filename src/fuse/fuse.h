@@ -16,7 +16,7 @@ typedef struct fuse_log {
 typedef struct fuse_setting {
   uint32_t isa;            /* BASE_ISA_* that kernels may use */
   bool compiled;           /* loops become machine code; else they are interpreted */
-  const char *alone;       /* as compile_setting.alone */
+  const char *alone;       /* as td_load_options.alone */
   int64_t front_least;     /* as compile_setting.front_least */
   const base_speed *speed; /* of this machine; NULL: nothing is known of it */
   fuse_log *log;           /* may be NULL */

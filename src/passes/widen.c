@@ -20,11 +20,6 @@ enum { MAX_OPERANDS = 16 };
 
 static bool is_half(td_dtype dtype) { return dtype == TD_F16 || dtype == TD_BF16; }
 
-/* May the f32 value `v` be infinite where it is rounded to `dtype`, and finite here? */
-static bool may_overflow(passes_edit *e, ir_value v, td_dtype dtype) {
-  return dtype == TD_F16 && passes_largest(e, v) >= 65520; /* from there on the nearest number is infinity */
-}
-
 /* The constant `t` in f32. */
 static td_status widen_constant(passes_edit *e, const base_tensor *t, ir_value *out) {
   base_tensor wide = base_tensor_of(NULL, TD_F32, t->rank, t->dims);
@@ -34,6 +29,42 @@ static td_status widen_constant(passes_edit *e, const base_tensor *t, ir_value *
   for (int64_t i = 0; i < count; i++) to[i] = (float)base_load_f64(t->dtype, t->data, i);
   wide.data = to;
   return ir_add_constant(e->graph, &wide, NULL, out, e->err);
+}
+
+static bool is_listed(const ir_node_def *node, const ir_op_id *list, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (node->op->id == list[i]) return true;
+  return false;
+}
+
+/* What moves elements. */
+static bool moves(const ir_node_def *node) {
+  static const ir_op_id list[] = {
+      OP_aten_view,    OP_aten_permute,   OP_aten_expand,       OP_aten_slice,        OP_aten_index_select,
+      OP_aten_squeeze, OP_aten_unsqueeze, OP_td_flatten,        OP_aten_repeat,       OP_aten_constant_pad_nd,
+      OP_aten_cat,     OP_aten_unflatten, OP_td_depth_to_space, OP_td_space_to_depth, OP_td_chunk,
+      OP_aten_flip,    OP_aten_gather,    OP_aten_tril,         OP_aten_triu,
+  };
+  return is_listed(node, list, sizeof list / sizeof *list);
+}
+
+/* Is the f32 value `v` a constant of half precision that was moved? */
+static bool shows_constant(passes_edit *e, ir_value v) {
+  while (!passes_constant_value(e, v)) {
+    const ir_node made_by = ir_value_of(e->graph, v)->node;
+    if (!made_by.id) return false;
+    ir_refresh(e->graph, made_by);
+    const ir_node_def *node = ir_node_of(e->graph, made_by);
+    if (!node->op || !(node->op->flags & (IR_OP_VIEW | IR_OP_VIEW_DENSE))) return false;
+    v = node->in[0];
+  }
+  return true;
+}
+
+/* May the f32 value `v` be infinite where it is rounded to `dtype`, and finite here? */
+static bool may_overflow(passes_edit *e, ir_value v, td_dtype dtype) {
+  const double least = 65520; /* from there on the nearest number of f16 is infinity */
+  return dtype == TD_F16 && !shows_constant(e, v) && passes_largest(e, v) >= least;
 }
 
 /* The f32 value that `v` is rounded from; none. */
@@ -55,15 +86,23 @@ static td_status widen(passes_edit *e, ir_node id, const ir_node_def *node) {
   const ir_node_def from = *node; /* the graph's nodes move */
   const td_dtype dtype = ir_type_of(e->graph, from.out[0])->dtype;
   base_arg args[IR_NODE_ARGS];
-  ir_value in[MAX_OPERANDS], out;
-  if (!is_half(dtype) || from.out_count != 1 || from.in_count > MAX_OPERANDS) return TD_OK;
+  ir_value in[MAX_OPERANDS], first, narrow = IR_NO_VALUE;
+  if (!is_half(dtype) || from.in_count > MAX_OPERANDS) return TD_OK;
   memcpy(in, from.in, from.in_count * sizeof *in);
   for (uint32_t i = 0; i < from.in_count; i++)
     if (in[i].id && ir_type_of(e->graph, in[i])->dtype == dtype) TRY(widened(e, id, in[i], &in[i]));
-  const ir_new_node spec = {.in = in, .in_count = from.in_count, .args = args, .arg_count = ir_node_args(&from, args)};
-  TRY(passes_add(e, id, from.op->id, spec, NULL, &out));
-  TRY(passes_cast(e, id, out, dtype, &out));
-  return passes_take_place(e, id, out);
+  const ir_new_node spec = {.in = in,
+                            .in_count = from.in_count,
+                            .args = args,
+                            .arg_count = ir_node_args(&from, args),
+                            .out_count = from.out_count};
+  TRY(passes_add(e, id, from.op->id, spec, NULL, &first));
+  const ir_node made = ir_value_of(e->graph, first)->node;
+  for (uint32_t k = from.out_count; k-- > 0;) { /* the first one last: its node goes then */
+    TRY(passes_cast(e, id, ir_node_of(e->graph, made)->out[k], ir_type_of(e->graph, from.out[k])->dtype, &narrow));
+    if (k > 0) TRY(passes_replace(e, from.out[k], narrow));
+  }
+  return passes_take_place(e, id, narrow);
 }
 
 /* What moves elements: in f32 where they come from there, or are constants that are not only looked up; else the narrow
@@ -90,17 +129,13 @@ static td_status visit_cast(passes_edit *e, ir_node id, const ir_node_def *node)
   return passes_take_place(e, id, wide);
 }
 
-static bool is_listed(const ir_node_def *node, const ir_op_id *list, size_t count) {
-  for (size_t i = 0; i < count; i++)
-    if (node->op->id == list[i]) return true;
-  return false;
-}
-
-static td_status visit(passes_edit *e, ir_node id) {
-  static const ir_op_id computing[] = {
+/* What computes, by arithmetic that is near enough in f32. */
+static bool computes(const ir_node_def *node) {
+  static const ir_op_id list[] = {
       OP_aten_matmul,
       OP_td_gemm,
       OP_aten_convolution,
+      OP_aten_einsum,
       OP_td_max_pool,
       OP_td_avg_pool,
       OP_aten_add,
@@ -115,7 +150,11 @@ static td_status visit(passes_edit *e, ir_node id) {
       OP_aten_pow,
       OP_aten_square,
       OP_aten_exp,
+      OP_aten_expm1,
       OP_aten_log,
+      OP_aten_log1p,
+      OP_aten_sin,
+      OP_aten_cos,
       OP_aten_erf,
       OP_aten_tanh,
       OP_aten_sigmoid,
@@ -125,33 +164,40 @@ static td_status visit(passes_edit *e, ir_node id) {
       OP_aten_silu,
       OP_aten_mish,
       OP_aten_elu,
+      OP_td_prelu,
       OP_aten_leaky_relu,
       OP_aten_hardswish,
       OP_td_hard_sigmoid,
       OP_aten_softplus,
+      OP_td_softsign,
       OP_aten_where,
       OP_aten_maximum,
       OP_aten_minimum,
       OP_aten__softmax,
+      OP_aten__log_softmax,
       OP_aten_mean,
       OP_aten_sum,
+      OP_aten_amax,
+      OP_aten_amin,
       OP_aten_native_layer_norm,
       OP_aten_rms_norm,
-      OP_aten__log_softmax,
+      OP_aten_native_group_norm,
       OP_aten__native_batch_norm_legit_no_training,
       OP_td_resize,
-      OP_td_softsign,
-      OP_aten_native_group_norm,
+      OP_td_grid_sample,
+      OP_td_lstm,
+      OP_td_gru,
+      OP_td_rnn,
+      OP_td_rotary_embedding,
+      OP_aten_scaled_dot_product_attention,
   };
-  static const ir_op_id moving[] = {
-      OP_aten_view,    OP_aten_permute,   OP_aten_expand,       OP_aten_slice,        OP_aten_index_select,
-      OP_aten_squeeze, OP_aten_unsqueeze, OP_td_flatten,        OP_aten_repeat,       OP_aten_constant_pad_nd,
-      OP_aten_cat,     OP_aten_unflatten, OP_td_depth_to_space, OP_td_space_to_depth,
-  };
+  return is_listed(node, list, sizeof list / sizeof *list);
+}
+
+static td_status visit(passes_edit *e, ir_node id) {
   const ir_node_def *node = ir_node_of(e->graph, id);
   if (node->op->id == OP_aten__to_copy) return visit_cast(e, id, node);
-  if (is_listed(node, computing, sizeof computing / sizeof *computing)) return widen(e, id, node);
-  return is_listed(node, moving, sizeof moving / sizeof *moving) ? widen_moved(e, id, node) : TD_OK;
+  return computes(node) ? widen(e, id, node) : moves(node) ? widen_moved(e, id, node) : TD_OK;
 }
 
 td_status passes_widen(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {

@@ -116,10 +116,34 @@ static void what_overflows_stays_infinite(void **state) {
   }
 }
 
+/* Several results, operators that have kernels for f32 alone, constants that are moved. */
+static void others_are_taken_in_f32(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      "input %%0 \"x\": %s[3, 2, 2]\n"
+      "const %%1: %s[1, 4, 2] = {0.5, -0.25, 0.125, 1, -0.5, 0.75, 0.25, -1}\n"
+      "const %%2: %s[1, 4, 1] = {0.5, -0.5, 0.25, 1}\n"
+      "%%3, %%4, %%5 = td::lstm(%%0, %%1, %%2)\n"
+      "output \"y\" %%3\noutput \"h\" %%4\noutput \"c\" %%5\n",
+      "input %%0 \"q\": %s[1, 2, 3, 4]\ninput %%1 \"k\": %s[1, 2, 5, 4]\ninput %%2 \"v\": %s[1, 2, 5, 4]\n"
+      "%%3 = aten::scaled_dot_product_attention(%%0, %%1, %%2)\noutput \"y\" %%3\n",
+      "input %%0 \"x\": %s[2, 2]\nconst %%1: %s[3, 2] = {1, 2, 3, 4, 5, 6}\n"
+      "%%2 = aten::permute(%%1) {dims = [1, 0]}\n%%3 = aten::matmul(%%0, %%2)\noutput \"y\" %%3\n",
+  };
+  static const char *const types[] = {"f16", "bf16"};
+  for (size_t i = 0; i < 2 * sizeof texts / sizeof *texts; i++) {
+    char text[1024];
+    const char *t = types[i % 2];
+    snprintf(text, sizeof text, texts[i / 2], t, t, t);
+    expect_same_numbers(text);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(products_are_taken_in_f32),     cmocka_unit_test(numbers_stay),
       cmocka_unit_test(pools_are_taken_in_f32),        cmocka_unit_test(what_may_overflow_is_rounded),
-      cmocka_unit_test(what_overflows_stays_infinite), cmocka_unit_test(own_casts_stay)};
+      cmocka_unit_test(what_overflows_stays_infinite), cmocka_unit_test(own_casts_stay),
+      cmocka_unit_test(others_are_taken_in_f32)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,6 +18,11 @@
 
 enum { MAX_OPERANDS = 16 };
 
+/* The first node and the first value that this pass made. */
+typedef struct made_here {
+  uint32_t node, value;
+} made_here;
+
 static bool is_half(td_dtype dtype) { return dtype == TD_F16 || dtype == TD_BF16; }
 
 /* The constant `t` in f32. */
@@ -48,7 +53,7 @@ static bool moves(const ir_node_def *node) {
   return is_listed(node, list, sizeof list / sizeof *list);
 }
 
-/* Is the f32 value `v` a constant of half precision that was moved? */
+/* Is the f32 value `v` a constant of half precision, widened here, that was moved? */
 static bool shows_constant(passes_edit *e, ir_value v) {
   while (!passes_constant_value(e, v)) {
     const ir_node made_by = ir_value_of(e->graph, v)->node;
@@ -58,7 +63,7 @@ static bool shows_constant(passes_edit *e, ir_value v) {
     if (!node->op || !(node->op->flags & (IR_OP_VIEW | IR_OP_VIEW_DENSE))) return false;
     v = node->in[0];
   }
-  return true;
+  return v.id >= ((const made_here *)e->user)->value;
 }
 
 /* May the f32 value `v` be infinite where it is rounded to `dtype`, and finite here? */
@@ -120,10 +125,10 @@ static td_status widen_moved(passes_edit *e, ir_node id, const ir_node_def *node
 
 /* A cast to f32 of what this pass made. */
 static td_status visit_cast(passes_edit *e, ir_node id, const ir_node_def *node) {
-  const uint32_t *first_made = e->user;
+  const made_here *first = e->user;
   const ir_value v = node->in[0], wide = unrounded(e, v);
   const td_dtype dtype = ir_type_of(e->graph, v)->dtype;
-  const bool made = wide.id && ir_value_of(e->graph, v)->node.id >= *first_made;
+  const bool made = wide.id && ir_value_of(e->graph, v)->node.id >= first->node;
   if (!made || !is_half(dtype) || ir_type_of(e->graph, node->out[0])->dtype != TD_F32 || may_overflow(e, wide, dtype))
     return TD_OK;
   return passes_take_place(e, id, wide);
@@ -201,7 +206,7 @@ static td_status visit(passes_edit *e, ir_node id) {
 }
 
 td_status passes_widen(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
-  uint32_t first_made = graph->nodes.count;
-  passes_edit e = {.graph = graph, .setting = setting, .changes = changes, .err = err, .user = &first_made};
+  made_here first = {graph->nodes.count, graph->values.count};
+  passes_edit e = {.graph = graph, .setting = setting, .changes = changes, .err = err, .user = &first};
   return passes_walk(&e, visit, NULL);
 }

@@ -99,7 +99,13 @@ uint16_t base_f64_to_f16(double value) {
                     (((uint32_t)(exponent + 13) << 10) + mantissa)); /* exponent field e+14, less the implied 1 */
 }
 
-uint16_t base_f32_to_f16(float value) { return base_f64_to_f16((double)value); }
+/* Weights by the million: what is a normal number in f16 takes a few integer operations. */
+uint16_t base_f32_to_f16(float value) {
+  const uint32_t u = f32_bits(value), size = u & 0x7fffffffu, least = 0x38800000u /* 2^-14 */, most = 0x477ff000u;
+  if (size < least || size >= most) return base_f64_to_f16((double)value); /* 65,520 and more are infinite */
+  const uint32_t rounded = size + 0xfffu + (size >> 13 & 1u);
+  return (uint16_t)((u >> 16 & 0x8000u) | ((rounded >> 13) - (112u << 10)));
+}
 
 uint16_t base_f32_to_bf16(float value) {
   uint32_t u = f32_bits(value);
@@ -340,12 +346,38 @@ static void store_saturated(td_dtype dtype, void *data, int64_t index, double va
   elements[dtype].set_i(data, index, number < lowest ? lowest : number > highest ? highest : number);
 }
 
+/* Between f32 and 16 bits, as weights are by the million: without the way over f64. */
+#define DIRECT(NAME, TO, FROM)                                           \
+  static void direct_##NAME(void *to, const void *from, int64_t count) { \
+    TO *t = to;                                                          \
+    const FROM *f = from;                                                \
+    for (int64_t i = 0; i < count; i++) t[i] = base_##NAME(f[i]);        \
+  }
+DIRECT(f16_to_f32, base_f32, base_u16)
+DIRECT(bf16_to_f32, base_f32, base_u16)
+DIRECT(f32_to_f16, base_u16, base_f32)
+DIRECT(f32_to_bf16, base_u16, base_f32)
+#undef DIRECT
+
+static const struct {
+  td_dtype from, to;
+  void (*run)(void *to, const void *from, int64_t count);
+} direct[] = {{TD_F16, TD_F32, direct_f16_to_f32},
+              {TD_BF16, TD_F32, direct_bf16_to_f32},
+              {TD_F32, TD_F16, direct_f32_to_f16},
+              {TD_F32, TD_BF16, direct_f32_to_bf16}};
+
 void base_convert(td_dtype to_type, void *to, td_dtype from_type, const void *from, int64_t count, bool saturate) {
   const base_dtype_info *to_info = base_dtype(to_type), *from_info = base_dtype(from_type);
   if (to_type == from_type && to_info->bits >= 8) {
     if (count) memcpy(to, from, (size_t)count * (to_info->bits / 8));
     return;
   }
+  for (size_t i = 0; i < sizeof direct / sizeof *direct; i++)
+    if (direct[i].from == from_type && direct[i].to == to_type) {
+      direct[i].run(to, from, count);
+      return;
+    }
   const element *get = &elements[from_type], *set = &elements[to_type];
   bool small = to_type >= TD_F8E4M3FN && to_type <= TD_F8E8M0;
   if (small)

@@ -18,22 +18,31 @@
 
 enum { MAX_OPERANDS = 16 };
 
-/* The first node and the first value that this pass made. */
 typedef struct made_here {
-  uint32_t node, value;
+  uint32_t node, value;    /* the first ones that this pass made */
+  BASE_VEC(ir_value) wide; /* of constants by value id, in f32; none: not yet */
 } made_here;
 
 static bool is_half(td_dtype dtype) { return dtype == TD_F16 || dtype == TD_BF16; }
 
-/* The constant `t` in f32. */
-static td_status widen_constant(passes_edit *e, const base_tensor *t, ir_value *out) {
+/* The constant `t`, which `v` is, in f32: once, since layers may share it. */
+static td_status widen_constant(passes_edit *e, ir_value v, const base_tensor *t, ir_value *out) {
+  made_here *m = e->user;
+  while (m->wide.count <= v.id) {
+    ir_value *more = base_vec_push(e->scratch, &m->wide);
+    if (!more) return base_no_memory(e->err, "a pass");
+    *more = IR_NO_VALUE;
+  }
+  if (m->wide.at[v.id].id) return *out = m->wide.at[v.id], TD_OK;
   base_tensor wide = base_tensor_of(NULL, TD_F32, t->rank, t->dims);
   const int64_t count = base_tensor_numel(t);
   float *to = base_arena_alloc_uncleared(e->graph->arena, base_tensor_bytes(&wide), 64);
   if (!to) return base_no_memory(e->err, "weights");
-  for (int64_t i = 0; i < count; i++) to[i] = (float)base_load_f64(t->dtype, t->data, i);
+  base_convert(TD_F32, to, t->dtype, t->data, count, false);
   wide.data = to;
-  return ir_add_constant(e->graph, &wide, NULL, out, e->err);
+  TRY(ir_add_constant(e->graph, &wide, NULL, out, e->err));
+  m->wide.at[v.id] = *out;
+  return TD_OK;
 }
 
 static bool is_listed(const ir_node_def *node, const ir_op_id *list, size_t count) {
@@ -82,7 +91,7 @@ static ir_value unrounded(passes_edit *e, ir_value v) {
 static td_status widened(passes_edit *e, ir_node at, ir_value v, ir_value *out) {
   const base_tensor *t = passes_constant_value(e, v);
   const ir_value wide = unrounded(e, v);
-  if (t && base_tensor_contiguous(t)) return widen_constant(e, t, out);
+  if (t && base_tensor_contiguous(t)) return widen_constant(e, v, t, out);
   if (wide.id && !may_overflow(e, wide, ir_type_of(e->graph, v)->dtype)) return *out = wide, TD_OK;
   return passes_cast(e, at, v, TD_F32, out);
 }
@@ -206,7 +215,7 @@ static td_status visit(passes_edit *e, ir_node id) {
 }
 
 td_status passes_widen(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
-  made_here first = {graph->nodes.count, graph->values.count};
-  passes_edit e = {.graph = graph, .setting = setting, .changes = changes, .err = err, .user = &first};
+  made_here made = {.node = graph->nodes.count, .value = graph->values.count};
+  passes_edit e = {.graph = graph, .setting = setting, .changes = changes, .err = err, .user = &made};
   return passes_walk(&e, visit, NULL);
 }

@@ -67,6 +67,8 @@ static void f16_rounds_to_even(void **state) {
     assert_int_equal(base_f32_to_f16((float)middle), even);
     assert_int_equal(base_f64_to_f16(nextafter(middle, 0)), bits);
     assert_int_equal(base_f64_to_f16(nextafter(middle, INFINITY)), bits + 1);
+    assert_int_equal(base_f32_to_f16(nextafterf((float)middle, 0)), bits);
+    assert_int_equal(base_f32_to_f16(nextafterf(-(float)middle, -INFINITY)), (bits + 1) | 0x8000);
     assert_int_equal(base_f64_to_f16(-middle), even | 0x8000);
   }
   assert_int_equal(base_f64_to_f16(1e300), 0x7c00);

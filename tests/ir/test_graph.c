@@ -301,6 +301,23 @@ static void evaluates_one_operator(void **state) {
   assert_int_equal(ir_evaluate(op(f, "aten::add"), attrs, in, 2, f->arena, &out, 1, &err), TD_BAD_FILE);
 }
 
+/* Sizes become numbers within lists, too, and in all that a tuple holds. */
+static void sizes_are_fixed_wherever_they_stand(void **state) {
+  const fixture *f = *state;
+  const ir_type x = *ir_type_of(f->g, f->x), pair[] = {x, ir_tensor(TD_I64, 1, x.dims)};
+  const ir_type list = {.kind = IR_LIST, .elem = &x}, tuple = {.kind = IR_TUPLE, .elem = pair, .count = 2};
+  td_error err;
+  ir_value v;
+  assert_int_equal(ir_add_input(f->g, &list, "l", IR_NO_VALUE, &v, &err), TD_OK);
+  assert_int_equal(ir_add_input(f->g, &tuple, "t", IR_NO_VALUE, &v, &err), TD_OK);
+  assert_int_equal(ir_fix_sizes(f->g, &(ir_size){"n", 3}, 1, &err), TD_OK);
+  expect_text(f,
+              "input %0 \"x\": f32[3, 2]\ninput %1 \"y\": f32[2]\ninput %2 \"l\": list(f32[3, 2])\n"
+              "input %3 \"t\": tuple(f32[3, 2], i64[3])\n"
+              "%4 = aten::add(%0, %1): f32[3, 2]  # \"node /sum (Add)\"\n"
+              "%5 = aten::relu(%4): f32[3, 2]\noutput \"z\" %5\n");
+}
+
 /* Axes of front ends: negative ones count from the end, one past either end is an error. */
 static void axes_lie_within_the_rank(void **state) {
   const fixture *f = *state;
@@ -330,6 +347,7 @@ int main(void) {
                                      WITH_GRAPH(keeps_states_behind),
                                      WITH_GRAPH(finds_bad_regions),
                                      WITH_GRAPH(evaluates_one_operator),
+                                     WITH_GRAPH(sizes_are_fixed_wherever_they_stand),
                                      WITH_GRAPH(axes_lie_within_the_rank)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -248,6 +248,37 @@ static void rows_by_group(void **state) {
   prof_recorder_free(r);
 }
 
+static const char *origin_of(const void *user, uint32_t step, size_t origin) {
+  static const char *const names[][2] = {
+      {"node /a (A)", "node /b (B)"}, {"node /c (C)"}, {"node /d (D)", "node /e (E)"}};
+  (void)user;
+  assert_true(step < 3 && origin < 2 && names[step][origin]);
+  return names[step][origin];
+}
+
+/* A row of one step has all of its nodes; one of several has none, as they are in others. */
+static void rows_name_nodes(void **state) {
+  (void)state;
+  td_step own[STEPS];
+  memcpy(own, steps, sizeof steps);
+  own[0].origins = own[2].origins = 2;
+  own[1].origins = 1;
+  prof_recorder *r = recorder_of((prof_options){.threads = 1});
+  play(r, 1, 0);
+  prof_source source = source_of(r, NULL);
+  source.steps = own;
+  source.origin = origin_of;
+  base_text text = written(&source, (td_profile_view){.form = "json", .group = "op", .sort = "order"});
+  assert_non_null(strstr(text.at, "\"nodes\": []}"));
+  assert_non_null(strstr(text.at, "\"nodes\": [\"/d\", \"/e\"]}"));
+  base_text_free(&text);
+  text = written(&source, (td_profile_view){.form = "json"});
+  assert_non_null(strstr(text.at, "\"nodes\": [\"/a\", \"/b\"]}"));
+  assert_non_null(strstr(text.at, "\"nodes\": [\"/c\"]}"));
+  base_text_free(&text);
+  prof_recorder_free(r);
+}
+
 static void orders(void **state) {
   (void)state;
   static const char *const cases[][2] = {{"time", "/head/Gemm"},
@@ -528,6 +559,7 @@ int main(void) {
       cmocka_unit_test(schedules),
       cmocka_unit_test(strangers_are_left_out),
       cmocka_unit_test(rows_by_group),
+      cmocka_unit_test(rows_name_nodes),
       cmocka_unit_test(orders),
       cmocka_unit_test(traces_nest),
       cmocka_unit_test(overlaps_are_refused),

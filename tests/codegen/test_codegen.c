@@ -76,6 +76,54 @@ static void long_rows_have_the_bits_of_the_interpreter(void **state) {
   chains_remove(cache);
 }
 
+/* The operands that code takes as one number a row stand at its end. */
+static td_status find_scalars(void *user, const char *name, const char *bytes, size_t count) {
+  static const char mark[] = "_rows, 0x";
+  const char *at = strstr(name, ".sh") ? NULL : memmem(bytes, count, mark, strlen(mark));
+  if (at) *(uint64_t *)user = strtoull(at + strlen(mark), NULL, 16);
+  return TD_OK;
+}
+
+/* Rows of loops shorter than KERN_FUSED_SHORT take in what is outside of them, so that what changes there changes along
+ * a row; those of chains, which a product's columns are, do not. Dimensions of 1 are no rows. */
+static void operands_that_stand_still(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    uint64_t scalars;
+  } cases[] = {
+      {"input %0 \"x\": f32[n, 4, 8]\ninput %1 \"y\": f32[n, 4, 1]\ninput %2 \"z\": f32[n, 1, 1]\n"
+       "%3 = aten::add(%0, %1)\n%4 = aten::mul(%3, %2)\noutput \"y\" %4\n",
+       4},
+      {"input %0 \"x\": f32[n, 4, 32, 1]\ninput %1 \"y\": f32[n, 4, 1, 1]\ninput %2 \"z\": f32[32, 1]\n"
+       "%3 = aten::add(%0, %1)\n%4 = aten::mul(%3, %2)\noutput \"y\" %4\n",
+       2},
+      {"input %0 \"x\": f32[n, 4, 8]\ninput %1 \"y\": f32[n, 4, 1]\ninput %2 \"z\": f32[n, 4, 8]\n"
+       "const %5: f32[8, 8] = {1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, "
+       "6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8}\n"
+       "%6 = td::linear(%0, %5) {n = 8}\n%3 = aten::mul(%6, %1)\n%4 = aten::mul(%3, %2)\noutput \"y\" %4\n",
+       2}};
+  if (!chains_compiler()) skip();
+  char *cache = chains_cache();
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    rig r;
+    uint64_t scalars = UINT64_MAX;
+    sys_machine machine;
+    sys_machine_read(&machine);
+    const compile_setting setting = {.backend = compile_find_backend("native"),
+                                     .isa = machine.isa | BASE_ISA_VECTOR,
+                                     .coded = find_scalars,
+                                     .seen_user = &scalars,
+                                     .options.cc = chains_compiler(),
+                                     .options.cache = cache,
+                                     .options.strict = true};
+    rig_open_as(&r, cases[i].text, NULL, &setting);
+    if (scalars != cases[i].scalars) fail_msg("graph %zu: %llx", i, (unsigned long long)scalars);
+    rig_close(&r);
+  }
+  chains_remove(cache);
+}
+
 /* Makes code for a program with memory that ends at allocation `fail_at` (0: it never does); gives how many there were.
  * Nothing is left behind. */
 static uint64_t load_within(const char *cc, const char *cache, uint64_t fail_at, td_status *status) {
@@ -135,6 +183,6 @@ static void digests(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(digests), cmocka_unit_test(compiled_and_cached),
                                      cmocka_unit_test(long_rows_have_the_bits_of_the_interpreter),
-                                     cmocka_unit_test(memory_that_ends)};
+                                     cmocka_unit_test(operands_that_stand_still), cmocka_unit_test(memory_that_ends)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -173,6 +173,22 @@ static void views_as_they_are(void **state) {
   }
 }
 
+/* A result takes the place of an operand only where no other operand reads that memory otherwise. */
+static void operands_are_read_before_they_are_written(void **state) {
+  (void)state;
+  rig r;
+  run_both(&r,
+           "input %0 \"x\": f32[16, 16]\n"
+           "const %1: i64[1] = {0}\n"
+           "const %2: i64[1] = {1}\n"
+           "%3 = aten::cumsum(%0, %2)\n"
+           "%4 = aten::slice(%3, %1, %2, %1)\n"
+           "%5 = aten::add(%3, %4)\n"
+           "output \"y\" %5\n",
+           "16x16: 1");
+  rig_close(&r);
+}
+
 /* Bounds of a view may have any whole type: how it lies is asked without memory to convert them in. */
 static void bounds_of_narrow_types(void **state) {
   (void)state;
@@ -194,9 +210,9 @@ static void bounds_of_narrow_types(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(dense_layers),          cmocka_unit_test(rows_below_each_other),
-      cmocka_unit_test(copies_where_needed),   cmocka_unit_test(parts_are_not_overwritten),
-      cmocka_unit_test(joins_in_loops),        cmocka_unit_test(views_as_they_are),
-      cmocka_unit_test(bounds_of_narrow_types)};
+      cmocka_unit_test(dense_layers),           cmocka_unit_test(rows_below_each_other),
+      cmocka_unit_test(copies_where_needed),    cmocka_unit_test(parts_are_not_overwritten),
+      cmocka_unit_test(joins_in_loops),         cmocka_unit_test(views_as_they_are),
+      cmocka_unit_test(bounds_of_narrow_types), cmocka_unit_test(operands_are_read_before_they_are_written)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -124,11 +124,26 @@ static void vectors_of_sizes_are_cut(void **state) {
   expect_dims(f, ADD(f, "aten::arange", start, limit, step), 1, &f->length);
 }
 
+/* IR_MAX_INTS contents are known, sizes among them; of more none are. */
+static void so_many_contents_are_known(void **state) {
+  fixture *f = *state;
+  static const int64_t zeros[IR_MAX_INTS];
+  for (uint32_t more = 0; more < 2; more++) {
+    ir_value front;
+    assert_int_equal(ir_add_ints(f->graph, zeros, IR_MAX_INTS - 1 + more, &front, NULL), TD_OK);
+    const ir_value all = join(f, (ir_value[]){front, size_of(f, f->x, 1)}, 2);
+    const ir_info *info = &ir_value_of(f->graph, all)->info;
+    if (more) assert_null(info->ints);
+    else assert_true(info->ints && info->int_count == IR_MAX_INTS && info->ints[IR_MAX_INTS - 1] == f->length);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(a_reshape_keeps_symbols, setup, teardown),
       cmocka_unit_test_setup_teardown(slices_keep_symbols, setup, teardown),
       cmocka_unit_test_setup_teardown(vectors_of_sizes_are_cut, setup, teardown),
+      cmocka_unit_test_setup_teardown(so_many_contents_are_known, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -360,6 +360,38 @@ static void survives_lack(void **state) {
   bench_close(&b);
 }
 
+static void count_warning(void *user, const char *text) {
+  assert_true(text && *text);
+  ++*(int *)user;
+}
+
+/* Machine code that cannot be loaded is left, with a warning; whoever is strict gets an error. */
+static void code_that_cannot_be_opened(void **state) {
+  (void)state;
+  bench b;
+  bench_open(&b, saved_graphs[0], "interp");
+  for (int strict = 0; strict < 2; strict++) {
+    int warned = 0;
+    compile_setting setting = saved_setting("interp");
+    setting.options.strict = strict;
+    setting.options.warn = count_warning;
+    setting.options.warn_user = &warned;
+    const plan_source source = {b.file.bytes, b.file.size, "net.tdl", SAVED_LIBRARY, setting.isa, false, 0};
+    plan_exe *plan = NULL;
+    assert_int_equal(plan_open(&source, &base_libc_allocator, &plan, &b.err), TD_OK);
+    plan_object *object = base_vec_push(plan->arena, &plan->objects);
+    assert_non_null(object);
+    *object = (plan_object){"no object", 9};
+    b.err = (td_error){0};
+    assert_int_equal(compile_restore(plan, b.ops, &setting, &b.err), strict ? TD_NO_RESOURCE : TD_OK);
+    assert_int_equal(warned, !strict);
+    assert_int_equal(b.err.text[0] != 0, strict);
+    if (!strict) assert_int_equal(plan->objects.count, 0);
+    plan_free(plan);
+  }
+  bench_close(&b);
+}
+
 /* What a plan needs to run where there are no operators: kernels by name. */
 static bool no_operator(const void *user, const char *name, plan_operator *found) {
   (void)user;
@@ -406,6 +438,8 @@ int main(void) {
       cmocka_unit_test(chooses_variants),
       cmocka_unit_test(keeps_strings),
       cmocka_unit_test(survives_lack),
+      cmocka_unit_test(code_that_cannot_be_opened),
+      cmocka_unit_test(code_that_cannot_be_opened),
       cmocka_unit_test(runs_without_operators),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

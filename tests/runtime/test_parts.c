@@ -150,6 +150,23 @@ static void expect_same(rig *r, run_session *a, run_session *b) {
 static uint32_t parts_of(const run_session *session) { return session->bounds.active->binding.parts.count; }
 static uint32_t shares_of(const run_session *session) { return session->bounds.active->binding.shares.count; }
 
+/* A batch lists each value that holds its samples once. */
+static void batches_list_values_once(void **state) {
+  (void)state;
+  for (size_t m = 0; m < MODELS; m++) {
+    rig r;
+    rig_open_without(&r, models[m], "native", "fuse");
+    assert_true(m >= GAIN || r.plan->batches.count > 0);
+    for (uint32_t b = 0; b < r.plan->batches.count; b++) {
+      const plan_batch *batch = &r.plan->batches.at[b];
+      const uint32_t *slots = r.plan->operands.at + batch->slots;
+      for (uint32_t i = 0; i < batch->slot_count; i++)
+        for (uint32_t k = 0; k < i; k++) assert_int_not_equal(slots[i], slots[k]);
+    }
+    rig_close(&r);
+  }
+}
+
 /* One session for all sizes in turn: what one binding leaves behind does not show in the next. */
 static void the_same_bits(void **state) {
   (void)state;
@@ -481,11 +498,16 @@ static void misfits_are_named(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_same_bits),           cmocka_unit_test(steps_are_weighed_by_what_they_read),
-      cmocka_unit_test(memory_for_one_part),     cmocka_unit_test(foreign_views),
-      cmocka_unit_test(observers_hear_once),     cmocka_unit_test(observers_hear_every_thread),
-      cmocka_unit_test(shares_of_threads),       cmocka_unit_test(light_steps_stay_with_their_operands),
-      cmocka_unit_test(a_failing_step_is_named), cmocka_unit_test(misfits_are_named)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(the_same_bits),
+                                     cmocka_unit_test(steps_are_weighed_by_what_they_read),
+                                     cmocka_unit_test(memory_for_one_part),
+                                     cmocka_unit_test(foreign_views),
+                                     cmocka_unit_test(observers_hear_once),
+                                     cmocka_unit_test(observers_hear_every_thread),
+                                     cmocka_unit_test(shares_of_threads),
+                                     cmocka_unit_test(light_steps_stay_with_their_operands),
+                                     cmocka_unit_test(batches_list_values_once),
+                                     cmocka_unit_test(a_failing_step_is_named),
+                                     cmocka_unit_test(misfits_are_named)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -420,6 +420,35 @@ static void garbage_does_not_pile_up(void **state) {
   rig_close(&r);
 }
 
+/* What is said of a carried value in the loop and behind it may differ: where one of them is open, both are. */
+static void carried_types_may_be_open(void **state) {
+  (void)state;
+  static const char *const types[][2] = {{"f32[2]", "f32[...]"}, {"f32[...]", "f32[2]"}, {"f32[2]", "f32[2]"}};
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    rig r;
+    char text[512];
+    snprintf(text, sizeof text,
+             "input %%0 \"trips\": i64[]\n"
+             "input %%1 \"x\": f32[2]\n"
+             "const %%2: bool[] = {1}\n"
+             "%%3 = prim::Loop(%%0, -, %%1): %s {\n"
+             "  block(%%4: i64[], %%5: %s) {\n"
+             "    %%6 = aten::add(%%5, %%5)\n"
+             "    yield %%2, %%6\n"
+             "  }\n"
+             "}\n"
+             "%%7 = aten::neg(%%3)\n"
+             "output \"y\" %%7\n",
+             types[i][0], types[i][1]);
+    rig_open(&r, text, NULL);
+    rig_feed(&r, 0, TD_I64, ": 3");
+    rig_feed(&r, 1, TD_F32, "2: 1");
+    rig_run(&r);
+    expect_output(&r, 0, "2: -8 -16");
+    rig_close(&r);
+  }
+}
+
 /* Strings that the first trip makes are carried through a loop that tidies up: they keep their bytes. */
 static void strings_are_carried(void **state) {
   (void)state;
@@ -613,6 +642,7 @@ int main(void) {
       cmocka_unit_test(nested_loops),
       cmocka_unit_test(long_loops_tidy_up),
       cmocka_unit_test(garbage_does_not_pile_up),
+      cmocka_unit_test(carried_types_may_be_open),
       cmocka_unit_test(strings_are_carried),
       cmocka_unit_test(reuse_changes_no_bit),
       cmocka_unit_test(errors_name_the_node),

@@ -4,6 +4,7 @@
  * made in place: see join.c. */
 #include "compile/compile.h"
 #include "fuse/fuse.h"
+#include "kernels/fused.h"
 #include "ops/ops.h"
 #include "runtime/harness.h"
 #include "treadle/treadle.h"
@@ -214,6 +215,32 @@ static void machines_differ(void **state) {
   }
 }
 
+/* Rows of less than KERN_FUSED_SHORT elements are computed across, many at a time. */
+static void few_elements_go_across(void **state) {
+  (void)state;
+  for (int n = KERN_FUSED_SHORT - 1; n <= KERN_FUSED_SHORT; n++) {
+    const fuse_setting setting = {.isa = BASE_ISA_VECTOR, .compiled = true};
+    base_arena *arena = base_arena_new(&base_libc_allocator);
+    base_text text = {.allocator = &base_libc_allocator};
+    ir_graph *graph = parse_graph(arena,
+                                  base_arena_format(arena,
+                                                    "input %%0 \"x\": f32[512, %d]\n%%1 = aten::abs(%%0)\n"
+                                                    "%%2 = aten::sum(%%1) {dim = [-1], keepdim = true}\n"
+                                                    "%%3 = aten::sub(%%0, %%2)\noutput \"z\" %%3\n",
+                                                    n),
+                                  &base_libc_allocator);
+    td_error err;
+    uint32_t changes = 0;
+    assert_int_equal(fuse_groups(graph, &setting, &changes, &err), TD_OK);
+    assert_int_equal(changes, 1);
+    assert_int_equal(fuse_print(graph, &setting, &text, &err), TD_OK);
+    if ((strstr(text.at, " across") != NULL) != (n < KERN_FUSED_SHORT)) fail_msg("%d:\n%s", n, text.at);
+    base_text_free(&text);
+    ir_graph_free(graph);
+    base_arena_free(arena);
+  }
+}
+
 /* What is told to stand alone does; of operators that have no kernel of their own each is a loop. */
 static void told_to_stand_alone(void **state) {
   (void)state;
@@ -266,7 +293,7 @@ static void models_become_loops(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(samples_become_loops), cmocka_unit_test(machines_differ),
-                                     cmocka_unit_test(told_to_stand_alone), cmocka_unit_test(told_to_stay_loops),
-                                     cmocka_unit_test(models_become_loops)};
+                                     cmocka_unit_test(told_to_stand_alone),  cmocka_unit_test(few_elements_go_across),
+                                     cmocka_unit_test(told_to_stay_loops),   cmocka_unit_test(models_become_loops)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

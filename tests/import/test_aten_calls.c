@@ -314,6 +314,24 @@ static void test_said_in_other_calls(void **state) {
   world_close(&w);
 }
 
+/* Up to all axes are padded, the last one first, of tensors of any rank. */
+static void test_pads(void **state) {
+  (void)state;
+  world w;
+  start(&w);
+  aten_value x = COUNTING(&w, TD_I64, 1, 2), y;
+  y = CALL(&w, "aten::constant_pad_nd", x, INTS(&w, 1, 0), aten_int(9));
+  EXPECT(&w, &y, 9, 0, 1);
+  y = CALL(&w, "aten::constant_pad_nd", x, INTS(&w, 1, 0, 0, 1), aten_int(9));
+  EXPECT(&w, &y, 9, 0, 1, 9, 9, 9);
+  x = COUNTING(&w, TD_I64, 1, 1, 1, 1, 1, 1, 1, 2);
+  y = CALL(&w, "aten::constant_pad_nd", x, INTS(&w, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0), aten_int(9));
+  EXPECT(&w, &y, 9, 9, 9, 0, 1, 9);
+  CALL(&w, "aten::constant_pad_nd", COUNTING(&w, TD_I64, 2), INTS(&w, 1, 0, 0, 1), aten_int(9));
+  assert_int_equal(w.build.status, TD_UNSUPPORTED);
+  world_close(&w);
+}
+
 /* Nothing is chosen, of nothing. */
 static void test_sizes_of_nothing(void **state) {
   (void)state;
@@ -651,6 +669,7 @@ int main(void) {
                                      cmocka_unit_test(test_mixed_types),
                                      cmocka_unit_test(test_sizes_of_nothing),
                                      cmocka_unit_test(test_said_in_other_calls),
+                                     cmocka_unit_test(test_pads),
                                      cmocka_unit_test(test_memory),
                                      cmocka_unit_test(test_unsure_aliases_fail),
                                      cmocka_unit_test(test_journal),

@@ -157,8 +157,24 @@ static void winograd(void **state) {
   on_levels(check_winograd);
 }
 
+/* Panels are whole; of nothing there are none. */
+static void counts(void **state) {
+  (void)state;
+  static const struct {
+    int64_t k, n;
+    bool fits;
+    size_t count;
+  } cases[] = {{3, 16, true, 48}, {3, 17, true, 96}, {0, 5, true, 0},          {5, 0, true, 0},
+               {-1, 5, false, 0}, {5, -1, false, 0}, {1, INT64_MAX, false, 0}, {INT64_MAX, 1, false, 0}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    size_t count = SIZE_MAX;
+    assert_int_equal(kern_pack_count(cases[i].k, cases[i].n, 16, &count), cases[i].fits);
+    if (cases[i].fits) assert_int_equal(count, cases[i].count);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(matrices), cmocka_unit_test(convolutions),
-                                     cmocka_unit_test(winograd)};
+                                     cmocka_unit_test(winograd), cmocka_unit_test(counts)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -81,6 +81,11 @@ typedef struct depthwise_part {
   int64_t first, ring;
   int64_t line;              /* floats from one to the next */
   const kern_epilogue *rest; /* of the sample's first pixel; NULL: what strips do is all */
+  /* Rounds n floats to bf16, n even; each strip is made at strip.y then, and stored so from y_16 on, where the sample's
+   * first pixel is. NULL: results are floats. */
+  void (*narrow)(float *to, const float *from, int64_t n);
+  uint16_t *y_16;
+  int64_t pitch_16;
 } depthwise_part;
 
 /* What strips do of the epilogue in `rest`, which keeps the remainder; *last: its chain, for blocks of rows, as a call

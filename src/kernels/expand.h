@@ -15,7 +15,9 @@
 #include "kernels/conv.h"
 
 enum {
-  KERN_IN_EXPAND_W = KERN_EPILOGUE_END, /* panels of KERN_CONV_PANEL columns (pack.h) */
+  /* Panels of KERN_CONV_PANEL columns (pack.h); or of pairs of bf16 for a 1x1 one: x is rounded to that, too, and x and
+   * the result may be bf16. */
+  KERN_IN_EXPAND_W = KERN_EPILOGUE_END,
   KERN_IN_EXPAND_BIAS,                  /* [channels]; may be absent */
   KERN_EXPAND_END
 };

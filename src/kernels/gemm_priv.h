@@ -5,6 +5,7 @@
 #include "kernels/epilogue_priv.h"
 #include "kernels/gemm_tile_priv.h"
 #include "kernels/pack.h"
+#include "kernels/pixel_tiles_priv.h"
 #include "kernels/tuning.h"
 
 /* How pairs of bf16 are multiplied (pairs_priv.h): an element of A is a pair then, and so is one of B's. */
@@ -12,14 +13,38 @@ typedef struct gemm_pairs {
   void (*tile)(const gemm_tile *t, int64_t rows, int64_t panels, const kern_epilogue *e); /* as that of f32 */
   /* n floats, rounded to bf16, as (n + 1) / 2 pairs; `to` may be where they are, or in front of it */
   void (*narrow)(float *to, const float *from, int64_t n);
+  void (*pixels)(const struct pixel_tiles *p, int64_t panels); /* pixel_tiles_priv.h; side by side */
 } gemm_pairs;
+/* Rounds `rows` rows of `width` floats to pairs, those of a row one behind the other. */
+V_INLINE void gemm_narrow_rows(const gemm_pairs *pairs, float *to, const float *from, int64_t pitch, int64_t rows,
+                               int64_t width) {
+  if (pitch == width && width % 2 == 0) pairs->narrow(to, from, rows * width);
+  else
+    for (int64_t i = 0; i < rows; i++) pairs->narrow(to + i * ((width + 1) / 2), from + i * pitch, width);
+}
+/* C and the residual of a call, which the epilogue loses, where they are bf16. */
+V_INLINE gemm_bf16 gemm_bf16_of(const base_call *call, kern_epilogue *e) {
+  const base_tensor *y = base_out(call, 0), *residual = base_in(call, KERN_IN_RESIDUAL);
+  gemm_bf16 b = {0};
+  if (y->dtype == TD_BF16) b.c = y->data, b.c_pitch = kern_pitch(y);
+  if (!residual || residual->dtype != TD_BF16) return b;
+  b.residual = residual->data;
+  b.residual_pitch = e->residual_pitch;
+  e->residual = NULL;
+  return b;
+}
+/* Are pixels or rows of x, `width` numbers wide and `pitch` apart, pairs as they lie? */
+V_INLINE bool gemm_are_pairs(const base_tensor *x, int64_t width, int64_t pitch) {
+  return x->dtype == TD_BF16 && width % 2 == 0 && pitch % 2 == 0;
+}
 extern const gemm_pairs KERN_PART_NAME(gemm_pairs);
 
 /* Rows of A that are made: those of one chunk at a time. */
 typedef struct gemm_front {
   kern_chain *chain;       /* by it (kern_chain_in_front); NULL: there is none */
   const gemm_pairs *pairs; /* and rounded to bf16; NULL: they are f32 */
-  int64_t width;           /* floats of a row that is made or rounded */
+  bool copied;             /* and are bf16, but not whole pairs */
+  int64_t width;           /* numbers of a row */
   float *rows;             /* room for those of the largest chunk, one after the other */
   int64_t chunk;           /* that they are of; -1: none yet */
 } gemm_front;
@@ -64,6 +89,8 @@ typedef struct gemm_product {
   gemm_narrow *narrow;    /* NULL; or instead of b */
   float *c;               /* rows of n; pitch c_pitch */
   int64_t c_pitch;
+  const gemm_pairs *pairs; /* NULL: elements are f32 */
+  gemm_bf16 bf16;
   const kern_epilogue *e;
 } gemm_product;
 
@@ -90,6 +117,8 @@ bool KERN_NAME(gemm_narrow_of)(const base_call *call, const gemm_product *g, gem
 /* td::linear and td::conv, their weights pairs of bf16 where `pairs` is not NULL. */
 td_status KERN_NAME(linear_by)(const base_call *call, const gemm_pairs *pairs);
 td_status KERN_NAME(conv_by)(const base_call *call, const gemm_pairs *pairs);
+/* td::expand_depthwise, whose expansion's weights are such pairs. */
+td_status KERN_NAME(expand_depthwise_by)(const base_call *call, const gemm_pairs *pairs);
 void KERN_NAME(gemm_task)(const gemm_product *g, const gemm_grid *grid, int64_t task);
 /* The rows of a matrix of any strides, dense, one after the other. */
 void KERN_NAME(gemm_rows)(float *to, const kern_matrix *m);

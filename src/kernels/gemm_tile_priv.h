@@ -37,6 +37,21 @@ enum { GEMM_MAX_PANELS = 2, GEMM_THIN_PANELS = 2, GEMM_MAX_ROWS = 6 };
 #define GEMM_WHOLE_TILES(X) X(6, 1) X(4, 2)
 #endif
 
+/* C and the residual of a product of pairs (pairs_priv.h) where they are bf16; pitches are elements from row to row. */
+typedef struct gemm_bf16 {
+  uint16_t *c; /* NULL: it is f32 */
+  int64_t c_pitch;
+  const uint16_t *residual; /* NULL: there is none, or the epilogue has it */
+  int64_t residual_pitch;
+} gemm_bf16;
+/* From row `row` and column `column` on. */
+V_INLINE gemm_bf16 gemm_bf16_at(const gemm_bf16 *b, int64_t row, int64_t column) {
+  gemm_bf16 at = *b;
+  if (b->c) at.c += row * b->c_pitch + column;
+  if (b->residual) at.residual += row * b->residual_pitch + column;
+  return at;
+}
+
 typedef struct gemm_tile {
   const float *const *a; /* a[tap * a_pitch + row]: k floats, from a_first on */
   int64_t a_pitch, a_first, taps, k;
@@ -46,8 +61,9 @@ typedef struct gemm_tile {
   int64_t b_skip;  /* floats between the rows of one tap and those of the next: 0 unless taps are left out */
   float *c;
   int64_t c_pitch;
+  gemm_bf16 bf16;
   int64_t columns; /* of all strips; of the last panel some may be missing */
-  bool more;       /* go on from the sums in C */
+  bool more;       /* go on from the sums in C, which are f32 */
   /* Memory that a later tile will read, fetched by each strip: one line for every row of B, `ahead_step` floats apart.
    * NULL: none. */
   const float *ahead;

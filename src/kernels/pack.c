@@ -59,12 +59,16 @@ int64_t kern_tiles_depth(int64_t k) {
   return blocks ? (pairs + blocks - 1) / blocks * blocks * 2 : 0;
 }
 
-bool kern_takes_bf16(const kern_row *row) { return row->weights == KERN_WEIGHTS_PAIR_TILES; }
+bool kern_takes_bf16(const kern_row *row) {
+  return row->weights == KERN_WEIGHTS_PAIRS || kern_takes_tiles(row);
+}
 
-double kern_pairs_speed(const kern_row *row) { return kern_takes_bf16(row) ? 8 : 2; }
+bool kern_takes_tiles(const kern_row *row) { return row->weights == KERN_WEIGHTS_PAIR_TILES; }
+
+double kern_pairs_speed(const kern_row *row) { return kern_takes_tiles(row) ? 8 : 2; }
 
 int64_t kern_pairs_depth_of(const kern_row *row, int64_t k) {
-  return kern_takes_bf16(row) ? kern_tiles_depth(k) : kern_pairs_depth(k);
+  return kern_takes_tiles(row) ? kern_tiles_depth(k) : kern_pairs_depth(k);
 }
 
 void kern_pack_pairs(const float *from, int64_t k, int64_t panels, int64_t panel, int64_t stored, uint16_t *to) {

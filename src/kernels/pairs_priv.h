@@ -43,6 +43,7 @@ V_INLINE vf p_round_two(vf low, vf high) {
   return both;
 }
 #endif
+void KERN_PART_NAME(pixel_pairs)(const pixel_tiles *p, int64_t panels);
 /* V_LANES pairs from as many times two floats. */
 V_INLINE vf p_narrow(const float *from) { return p_round_two(v_load(from), v_load(from + V_LANES)); }
 V_INLINE vf p_widen(lanes_bf16 x) {
@@ -52,15 +53,30 @@ V_INLINE vf p_widen(lanes_bf16 x) {
   return wide;
 }
 /* The first n numbers, at most a vector's. */
+V_INLINE vf p_load_whole(const uint16_t *from) {
+  lanes_bf16 some;
+  memcpy(&some, from, sizeof some);
+  return p_widen(some);
+}
+V_INLINE void p_store_whole(uint16_t *to, vf x) {
+  const lanes_bf16 some = p_round(x);
+  memcpy(to, &some, sizeof some);
+}
 V_INLINE vf p_load(const uint16_t *from, int64_t n) {
   lanes_bf16 some = {0};
-  if (n == V_LANES) memcpy(&some, from, sizeof some);
-  else memcpy(&some, from, (size_t)n * sizeof *from);
+#if defined V_AVX512
+  some = (lanes_bf16)_mm256_maskz_loadu_epi16(v_first(n), from);
+#else
+  memcpy(&some, from, (size_t)n * sizeof *from);
+#endif
   return p_widen(some);
 }
 V_INLINE void p_store(uint16_t *to, vf x, int64_t n) {
   const lanes_bf16 some = p_round(x);
-  if (n == V_LANES) memcpy(to, &some, sizeof some);
-  else memcpy(to, &some, (size_t)n * sizeof *to);
+#if defined V_AVX512
+  _mm256_mask_storeu_epi16(to, v_first(n), (__m256i)some);
+#else
+  memcpy(to, &some, (size_t)n * sizeof *to);
+#endif
 }
 #endif

@@ -1,6 +1,7 @@
 /* bf16_between.c -- what stands between products of bf16 alone is stored as they read it:
  *
- *     conv(x, W)  -> conv(x, W) {result = bf16}    of td::conv and td::linear, where kernels take that (pack.h)
+ *     conv(x, W)  -> conv(x, W) {result = bf16}    of td::conv, td::linear and td::expand_depthwise, where kernels
+ *                                                  take that (pack.h)
  *
  * All who read the result round it to bf16 anyway, as operand 0, or add it to their sums, as residual; or it is one of
  * a window of which they read the largest, which is the same rounded before or behind. No bit of the former changes; a
@@ -8,6 +9,7 @@
  *
  * Requires: packed weights; behind the pass chain, which moves loops into products. Keeps: shapes. Breaks: the types of
  * such values. */
+#include "kernels/expand.h"
 #include "kernels/kernels.h"
 #include "kernels/pack.h"
 #include "passes/passes_priv.h"
@@ -17,7 +19,17 @@ typedef struct between {
   BASE_VEC(uint32_t) reads; /* by value: uses that take bf16 */
 } between;
 
+/* A td::expand_depthwise by pairs, whose residual is f32. */
+static bool is_expansion(const ir_node_def *node) { return node->op->id == OP_td_expand_depthwise; }
+
+static bool expands_bf16(const passes_edit *e, const ir_node_def *node) {
+  const ir_type *x = ir_type_of(e->graph, node->in[0]);
+  return ir_type_of(e->graph, node->in[KERN_IN_EXPAND_W])->dtype == TD_BF16 && base_dim_known(x->dims[x->rank - 1]) &&
+         x->dims[x->rank - 1] % 2 == 0 && passes_int(node, "channels") % 2 == 0;
+}
+
 static bool takes_bf16(const passes_edit *e, const ir_node_def *node) {
+  if (is_expansion(node)) return expands_bf16(e, node);
   const bool linear = node->op->id == OP_td_linear;
   if (!linear && node->op->id != OP_td_conv) return false;
   const ir_type *w = ir_type_of(e->graph, node->in[1]);
@@ -54,7 +66,7 @@ static td_status visit(passes_edit *e, ir_node id) {
   if (!more) return base_no_memory(e->err, "a pass");
   *more = id;
   if (!kern_chain_in_front(node->attrs)) TRY(count_read(e, node->in[0]));
-  const bool residual = node->in_count > KERN_IN_RESIDUAL && node->in[KERN_IN_RESIDUAL].id;
+  const bool residual = !is_expansion(node) && node->in_count > KERN_IN_RESIDUAL && node->in[KERN_IN_RESIDUAL].id;
   return residual ? count_read(e, node->in[KERN_IN_RESIDUAL]) : TD_OK;
 }
 

@@ -3,19 +3,19 @@
  *
  *     depthwise_conv(conv(x))  ->  expand_depthwise(x)
  *
- * Requires: weights that are packed; the convolution without groups or any epilogue but a bias and an activation, of
+ * Requires: weights that are packed, f32 or pairs of bf16; the convolution without groups or any epilogue but a bias and an activation, of
  * stride 1 and without padding unless its image stands channels first; a window for which there is a kernel, and sizes
  * at which it pays (kernels/expand.h). Keeps: types, bits. Breaks: nothing. */
 #include "kernels/expand.h"
 #include "kernels/kernels.h"
+#include "kernels/pack.h"
 #include "passes/passes_priv.h"
 
 #include <string.h>
 
-static bool is_expansion(const passes_edit *e, const ir_node_def *conv, int64_t panel) {
+static bool is_expansion(const ir_node_def *conv, int64_t panel) {
   for (uint32_t i = KERN_IN_RESIDUAL; i < conv->in_count; i++)
     if (conv->in[i].id) return false;
-  if (ir_type_of(e->graph, conv->in[1])->dtype != TD_F32) return false;
   return (passes_int(conv, "channels_first") ? passes_all_are(conv, "dilation", 1) : passes_is_pointwise(conv)) &&
          passes_int(conv, "groups") == 1 && passes_int(conv, "panel") == panel;
 }
@@ -80,12 +80,21 @@ static td_status fuse(passes_edit *e, ir_node id, const ir_node_def *conv) {
   return passes_take_place(e, id, made);
 }
 
+/* The kernel for weights as the convolution has them. */
+static const kern_row *row_of(const passes_edit *e, const ir_node_def *conv) {
+  const td_dtype w = ir_type_of(e->graph, conv->in[1])->dtype;
+  const kern_row *row = kern_select(KERN_EXPAND_DEPTHWISE, w, e->setting->isa);
+  const bool pairs = w == TD_BF16;
+  if (pairs && passes_int(conv, "channels_first")) return NULL;
+  return pairs && kern_takes_tiles(kern_select(KERN_CONV, w, e->setting->isa)) ? NULL : row;
+}
+
 static td_status visit(passes_edit *e, ir_node id) {
   const ir_node_def *window = ir_node_of(e->graph, id);
   if (window->op->id != OP_td_depthwise_conv) return TD_OK;
-  const kern_row *row = kern_select(KERN_EXPAND_DEPTHWISE, TD_F32, e->setting->isa);
   const ir_node_def *conv = passes_only_producer(e, window->in[0], OP_td_conv);
-  if (!row || !conv || !is_expansion(e, conv, row->lanes) || !pays(e, window, conv, row->lanes)) return TD_OK;
+  const kern_row *row = conv ? row_of(e, conv) : NULL;
+  if (!row || !is_expansion(conv, row->lanes) || !pays(e, window, conv, row->lanes)) return TD_OK;
   return fuse(e, id, conv);
 }
 

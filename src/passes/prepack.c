@@ -265,8 +265,9 @@ static td_dtype stored_as(const passes_edit *e, const product *p, const kern_row
  * `k` are stored; else 0. */
 static int64_t takes_pairs(const passes_edit *e, const product *p, kern_family family, const kern_row *row, int64_t k) {
   const kern_row *by = kern_select(family, TD_BF16, e->setting->isa);
-  const bool takes = passes_precision(e, p->node) == KERN_PRECISION_BF16 && by && by->lanes == row->lanes &&
-                     base_tensor_numel(&p->w) >= PAIRS_LEAST && p->w.dims[p->feature_axis] >= row->lanes;
+  if (passes_precision(e, p->node) != KERN_PRECISION_BF16 || !by || by->lanes != row->lanes) return 0;
+  const int64_t least = kern_takes_tiles(by) ? PAIRS_LEAST : PAIRS_LEAST / 2;
+  const bool takes = base_tensor_numel(&p->w) >= least && p->w.dims[p->feature_axis] >= row->lanes;
   return takes ? kern_pairs_depth_of(by, k) : 0;
 }
 
@@ -321,7 +322,7 @@ static void fill_transpose(const job *j) { j->by->conv(&j->w, NULL, true, j->gro
 static int64_t row_numbers(const passes_edit *e, const product *p) {
   const int64_t across = p->w.dims[p->w.rank - 1],
                 dilation = passes_int_at(p->node, "dilation", (uint32_t)p->w.rank - 3, 1);
-  const bool takes = dilation == 1 && kern_takes_bf16(kern_select(KERN_CONV, TD_BF16, e->setting->isa));
+  const bool takes = dilation == 1 && kern_takes_tiles(kern_select(KERN_CONV, TD_BF16, e->setting->isa));
   return takes ? kern_row_channels(p->w.dims[1], across) * across : 0;
 }
 
@@ -331,8 +332,10 @@ static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bo
   for (int32_t i = 2; i < p->w.rank; i++) taps *= p->w.dims[i];
   int64_t group_in = transposed ? p->w.dims[0] / groups : p->w.dims[1];
   const bool first = passes_int(p->node, "channels_first");
+  const kern_row *by = kern_select(KERN_CONV, TD_BF16, e->setting->isa);
+  const int64_t deep = by && kern_takes_tiles(by) ? PAIRS_DEPTH : PAIRS_DEPTH / 2; /* a tile of pairs costs less */
   const bool may =
-      !transposed && groups == 1 && taps * group_in >= PAIRS_DEPTH && (first || PAIRS_BLOCK >= 2 * taps * row->lanes);
+      !transposed && groups == 1 && taps * group_in >= deep && (first || PAIRS_BLOCK >= 2 * taps * row->lanes);
   int64_t pairs = may ? takes_pairs(e, p, KERN_CONV, row, group_in) : 0;
   if (pairs && first) {
     pairs = row_numbers(e, p);

@@ -46,8 +46,9 @@ typedef struct layer {
   kern_chain *chain;        /* on blocks, where sums are through all else; NULL: there is none */
   kern_chain *front;        /* makes the image's pixels, those that a block sees at a time; NULL: there is none */
   const gemm_pairs *pairs;  /* pixels are rounded to bf16, and channels in are pairs; NULL: they are f32 */
-  bool made;                /* pixels are, by either */
-  int64_t raw_pitch, width; /* floats from pixel to pixel of x, and of one */
+  bool copied;              /* pixels are bf16, but not whole pairs */
+  bool made;                /* pixels are, by one of these */
+  int64_t raw_pitch, width; /* elements from pixel to pixel of x, and of one */
   bool pixels_alone;        /* each output pixel sees the input pixel of its number, and no other */
   const kern_tuning *tuning;
   const float *image, *weights;
@@ -55,6 +56,7 @@ typedef struct layer {
   int64_t skipped;                             /* floats of a sample in front of `image` */
   float *out;
   int64_t out_pitch;
+  gemm_bf16 bf16;
   bool whole_rows;        /* a run is a row of taps */
   bool padded;            /* lines that are converted have zeros around, so that rows of taps lie in them wholly */
   int64_t runs, span;     /* of a pixel; floats of a run */
@@ -189,15 +191,19 @@ static td_status describe(const base_call *call, layer *l) {
   int32_t first = c->channels_first ? 2 : 1, spatial = x->rank - 2;
   int64_t pitch[KERN_CONV_AXES] = {0};
   for (int32_t i = 0; i < spatial; i++) pitch[KERN_CONV_AXES - spatial + i] = x->strides[first + i];
-  l->image = x->data;
-  l->sample = x->strides[0];
-  l->plane = pitch[0];
-  l->line = pitch[1];
-  TRY(KERN_NAME(product_of)(call, &l->e, &l->front));
-  l->made = l->front || l->pairs;
   l->width = c->groups * c->group_in;
+  const bool whole = gemm_are_pairs(x, l->width, pitch[2]);
+  const int64_t unit = whole ? 2 : 1; /* elements of x that count as one */
+  l->image = x->data;
+  l->sample = x->strides[0] / unit;
+  l->plane = pitch[0] / unit;
+  l->line = pitch[1] / unit;
+  TRY(KERN_NAME(product_of)(call, &l->e, &l->front));
+  l->bf16 = gemm_bf16_of(call, &l->e);
+  l->copied = x->dtype == TD_BF16 && !whole;
+  l->made = l->front || (l->pairs && !whole);
   if (l->pairs) c->group_in = kern_pairs_depth(c->group_in) / 2;
-  l->pixel = c->channels_first || l->made ? c->groups * c->group_in : pitch[2];
+  l->pixel = c->channels_first || l->made ? c->groups * c->group_in : pitch[2] / unit;
   l->raw_pitch = pitch[2];
   l->channel = c->channels_first ? x->strides[1] : 1;
   l->out = y->data;
@@ -356,8 +362,14 @@ static void make_pixels(const layer *l, int64_t pixel, int64_t count, float *to)
   const kern_chain_tile t = {
       .sums = to, .pitch = l->width, .row = pixel, .row_step = 1, .rows = count, .columns = l->width};
   if (l->front) kern_chain_run(l->front, &t);
-  for (int64_t i = 0; l->pairs && i < count; i++)
-    l->pairs->narrow(to + i * l->pixel, l->front ? to + i * l->width : l->image + (pixel + i) * l->raw_pitch, l->width);
+  for (int64_t i = 0; l->copied && i < count; i++) {
+    if (l->width % 2) to[i * l->pixel + l->pixel - 1] = 0; /* the second of its last pair */
+    memcpy(to + i * l->pixel, (const uint16_t *)(const void *)l->image + (pixel + i) * l->raw_pitch,
+           (size_t)l->width * sizeof(uint16_t));
+  }
+  const float *from = l->front ? to : l->image + pixel * l->raw_pitch;
+  const int64_t pitch = l->front ? l->width : l->raw_pitch;
+  if (l->pairs && !l->copied) gemm_narrow_rows(l->pairs, to, from, pitch, count, l->width);
 }
 
 /* The layer over what pixels [m0, m1) see alone, as the chain in front makes it, in d->lines: the pixels themselves, or
@@ -455,6 +467,7 @@ static void run_tile(const layer *l, const desk *d, const block *b, int64_t tile
                  .b_panel = depth * V_LANES,
                  .c = l->out + (b->m0 + from) * l->out_pitch + column,
                  .c_pitch = l->out_pitch,
+                 .bf16 = gemm_bf16_at(&l->bf16, b->m0 + from, column),
                  .columns = base_min_i64((s1 - s0) * panels * V_LANES, l->c.group_out - p0 * V_LANES),
                  .rolled = l->tuning->tile_steps == 1,
                  .b_ahead = l->tuning->b_lines * V_LANES};
@@ -462,12 +475,12 @@ static void run_tile(const layer *l, const desk *d, const block *b, int64_t tile
     t.ahead_step = (panels * V_LANES + b->tiles - 1) / b->tiles;
     t.ahead = t.b + panels * t.b_panel + tile * t.ahead_step * depth;
   }
-  if (l->made && l->pixels_alone && !fetch && b->m1 + from < l->pixels) {
+  if (l->made && !l->copied && l->pixels_alone && !fetch && b->m1 + from < l->pixels) {
     t.ahead = l->image + (b->m1 + from) * l->raw_pitch;
     t.ahead_step = (rows * l->raw_pitch + depth - 1) / depth;
     t.far = true;
   }
-  if (panels && l->wide_reach) run_live(l, d, &t, from, rows, panels, &e);
+  if (panels && l->wide_reach && !l->bf16.c) run_live(l, d, &t, from, rows, panels, &e);
   else if (panels) multiply(l, &t, rows, panels, &e);
   if (l->lone && s1 == l->strips) run_lone_columns(l, d, b->m0 + from, from, rows);
 }
@@ -603,10 +616,10 @@ td_status KERN_NAME(conv_by)(const base_call *call, const gemm_pairs *pairs) {
   if (base_tensor_numel(base_out(call, 0)) == 0) return TD_OK;
   TRY(describe(call, &l));
 #if CONV_PLANES
-  if (!l.made && kern_conv_planes_fit(&l.c, &KERN_NAME(planes_level)))
+  if (!l.made && !l.pairs && kern_conv_planes_fit(&l.c, &KERN_NAME(planes_level)))
     return kern_conv_planes(call, &l.c, l.weights, &KERN_NAME(planes_level));
 #endif
-  if (!l.made && KERN_NAME(conv_pixels_fit)(&l.c)) return KERN_NAME(conv_pixels)(call, &l.c, l.weights);
+  if (!l.made && !l.pairs && KERN_NAME(conv_pixels_fit)(&l.c)) return KERN_NAME(conv_pixels)(call, &l.c, l.weights);
   if (!make_desk(call, &l, &d)) return base_no_memory(call->err, "scratch");
   int64_t total = l.maps * l.product_blocks * l.m_blocks * l.n_blocks;
   if (total > INT32_MAX)

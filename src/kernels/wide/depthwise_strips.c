@@ -282,9 +282,16 @@ static void scale_strip(const depthwise_strip *s, int64_t width) {
 /* What strips leave of the epilogue, on the one that was just made, whose first pixel is `pixel` of the sample. */
 V_INLINE void finish_strip(const depthwise_part *p, const depthwise_strip *s, int64_t pixel) {
   if (s->scale || s->shift) scale_strip(s, p->form->width);
-  if (!p->rest) return;
-  const kern_epilogue rest = kern_epilogue_at(p->rest, pixel, 0);
-  KERN_NAME(epilogue_rows)(&rest, s->y, s->out_pitch, p->form->width, s->channels);
+  if (p->rest) {
+    const kern_epilogue rest = kern_epilogue_at(p->rest, pixel, 0);
+    KERN_NAME(epilogue_rows)(&rest, s->y, s->out_pitch, p->form->width, s->channels);
+  }
+  for (int64_t i = 0; p->narrow && i < p->form->width; i++)
+    p->narrow((float *)(void *)(p->y_16 + (pixel + i) * p->pitch_16), s->y + i * s->out_pitch, s->channels);
+}
+
+static float *strip_at(const depthwise_part *p, int64_t pixel) {
+  return p->narrow ? p->strip.y : p->strip.y + pixel * p->strip.out_pitch;
 }
 
 /* Strips along the rows of a plane, for forms made for a window: of few channels a long row is read and written as one
@@ -297,7 +304,7 @@ static void run_along(const depthwise_part *p, depthwise_strip *s, int64_t row, 
     for (int64_t o = 0; o < v->out; o += p->form->width) {
       o = base_min_i64(o, v->out - p->form->width);
       set_columns(s, p->form, v, o, NULL);
-      s->y = p->strip.y + (y * v->out + o) * s->out_pitch;
+      s->y = strip_at(p, y * v->out + o);
       p->form->run(s);
       finish_strip(p, s, y * v->out + o);
     }
@@ -331,7 +338,7 @@ void KERN_NAME(depthwise_rows)(const depthwise_part *p, int64_t row, int64_t end
       int64_t pixel = r * v->out + o;
       if (p->form->taps && plane_alone) set_plane_rows(&s, p, y, lines, w_rows);
       else set_rows(&s, p, plane, y, lines, w_rows);
-      s.y = p->strip.y + pixel * s.out_pitch;
+      s.y = strip_at(p, pixel);
       const bool parts = p->form->part && s.whole;
       if (parts) cut_rows(&s, p->form, lines, w_rows);
       (parts ? p->form->run_parts : p->form->run)(&s);

@@ -1,4 +1,5 @@
-/* expand_depthwise.c -- KERN_EXPAND_DEPTHWISE: td::expand_depthwise on f32 (kernels/expand.h).
+/* expand_depthwise.c -- KERN_EXPAND_DEPTHWISE: td::expand_depthwise (kernels/expand.h), on f32 or with an expansion by
+ * pairs of bf16, whose pixels are rounded to that where they are not.
  *
  * A task makes some channels of a band of output rows of one sample. It goes down the band in chunks of rows: the lines
  * of the expanded image that a chunk sees and the one before did not are products of pixels with the panels of the
@@ -11,9 +12,8 @@
 #include "kernels/conv_image.h"
 #include "kernels/depthwise_strips_priv.h"
 #include "kernels/expand.h"
-#include "kernels/gemm_tile_priv.h"
+#include "kernels/gemm_priv.h"
 #include "kernels/math_priv.h"
-#include "kernels/pixel_tiles_priv.h"
 #include "kernels/tasks_priv.h"
 
 enum {
@@ -38,15 +38,18 @@ enum {
 typedef struct layer {
   kern_conv conv; /* of the window over the expanded image */
   kern_conv maker;
-  int64_t depth; /* elements of a pixel of x, or of a window over it */
+  const gemm_pairs *pairs; /* elements are pairs; NULL: they are f32 */
+  int64_t depth;           /* elements of a pixel of x, or of a window over it */
   const float *x;
   int64_t x_pitch;
+  int64_t rounded; /* floats of a pixel of x that has to be rounded to pairs; 0: it has not */
   const float *panels_w;
   kern_epilogue expand;  /* its bias has whole panels */
   depthwise_strip whole; /* of all channels of the first sample, at its first pixel */
   kern_epilogue rest;    /* of the epilogue */
   bool has_rest;
   kern_epilogue last; /* its chain alone */
+  gemm_bf16 bf16;
   const depthwise_form *form;
   int64_t panels, blocks, bands; /* panels of all channels; parts of them; parts of the output's rows */
   int64_t widest;                /* panels of a block */
@@ -58,6 +61,8 @@ typedef struct layer {
 /* What a worker has of its own. */
 typedef struct desk {
   float *lines;          /* the ring */
+  float *pixels;         /* those that are rounded, of a piece */
+  float *strip;          /* one, where results are bf16 */
   kern_conv_image image; /* x, where its channels stand first */
   int64_t task, made;    /* the last one; its sample's lines from here on are not in the ring */
 } desk;
@@ -81,10 +86,12 @@ static void expand_pixels(const layer *l, const block *b, int64_t from, int64_t 
   float limits[2];
   bool cheap = kern_epilogue_cheap(&l->expand, limits);
   bool planes = l->maker.channels_first;
-  pixel_tiles p = {.x = planes ? NULL : l->x + (b->sample * l->conv.in_size + from) * l->x_pitch,
+  const float *x = planes ? NULL : l->x + (b->sample * l->conv.in_size + from) * l->x_pitch;
+  if (l->rounded) gemm_narrow_rows(l->pairs, b->desk->pixels, x, l->x_pitch, count, l->rounded);
+  pixel_tiles p = {.x = l->rounded ? b->desk->pixels : x,
                    .taps = planes ? b->desk->image.row : NULL,
                    .skipped = from * l->x_pitch,
-                   .x_pitch = l->x_pitch,
+                   .x_pitch = l->rounded ? l->depth : l->x_pitch,
                    .depth = l->depth,
                    .low = limits[0],
                    .high = limits[1],
@@ -96,7 +103,8 @@ static void expand_pixels(const layer *l, const block *b, int64_t from, int64_t 
     p.bias = l->expand.bias + (b->first + panel) * V_LANES;
     p.to = to + panel * V_LANES;
     set_ahead(l, b->first + next, &p);
-    KERN_NAME(pixel_tiles)(&p, next - panel);
+    if (l->pairs) l->pairs->pixels(&p, next - panel);
+    else KERN_NAME(pixel_tiles)(&p, next - panel);
   }
   if (!cheap) KERN_NAME(act_rows)[l->expand.act](to, b->pitch, count, b->pitch, l->expand.a, l->expand.b);
 }
@@ -150,10 +158,17 @@ static void run_task(const layer *l, desk *d, int64_t task) {
                       .x = d->lines,
                       .ring = l->ring,
                       .rest = l->has_rest ? &rest : NULL};
+  if (l->bf16.c) {
+    const gemm_bf16 at = gemm_bf16_at(&l->bf16, sample * c->out_size, channel);
+    p.narrow = l->pairs->narrow;
+    p.y_16 = at.c;
+    p.pitch_16 = at.c_pitch;
+  }
   p.strip.w += channel;
   depthwise_fetch(p.strip.w, c->taps, p.strip.w_pitch, channels);
   depthwise_from_channel(&p.strip, channel);
-  p.strip.y += sample * c->out_size * p.strip.out_pitch + channel;
+  if (l->bf16.c) p.strip.y = d->strip;
+  else p.strip.y += sample * c->out_size * p.strip.out_pitch + channel;
   p.strip.in_pitch = b.pitch;
   p.line = c->axis[2].in * b.pitch;
   p.strip.channels = channels;
@@ -224,6 +239,11 @@ static td_status describe(const base_call *call, layer *l) {
   l->depth = l->maker.taps * l->maker.group_in;
   l->x = x->data;
   l->x_pitch = l->maker.channels_first ? l->maker.axis[2].stride : kern_pitch(x);
+  if (l->pairs) {
+    l->rounded = x->dtype == TD_F32 ? l->depth : 0;
+    l->depth = kern_pairs_depth(l->depth) / 2;
+    if (!l->rounded) l->x_pitch /= 2;
+  }
   l->panels_w = base_in(call, KERN_IN_EXPAND_W)->data;
   l->expand = (kern_epilogue){.act = kern_act_find(base_attr_str(call->attrs, KERN_EXPAND_ACT)),
                               .a = (float)base_attr_float(call->attrs, KERN_EXPAND_ACT_A),
@@ -231,23 +251,36 @@ static td_status describe(const base_call *call, layer *l) {
   TRY(KERN_NAME(epilogue_of)(call, &l->rest));
   l->whole = (depthwise_strip){
       .w = base_in(call, 1)->data, .y = y->data, .w_pitch = l->conv.groups, .out_pitch = kern_pitch(y)};
+  l->bf16 = gemm_bf16_of(call, &l->rest);
   l->has_rest = depthwise_take_epilogue(&l->rest, &l->whole, &l->last);
   l->form = KERN_NAME(depthwise_form)(&l->conv);
   if (!l->form) return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "no strips for this window");
   split(l, call->workers);
+  if (l->bf16.c) l->whole.out_pitch = l->widest * V_LANES;
   return pad_bias(call, l);
 }
 
-td_status KERN_NAME(expand_depthwise)(const base_call *call) {
+static bool make_desk(const base_call *call, const layer *l, desk *d) {
+  const size_t wide = (size_t)(l->widest * V_LANES), pixels = l->rounded ? 2 * LONE_PIXELS : 0;
+  const size_t width = l->bf16.c ? l->form->width : 0;
+  *d = (desk){.task = -1};
+  d->lines = base_call_scratch(call, (size_t)(l->ring * l->conv.axis[2].in), wide * sizeof(float));
+  d->pixels = base_call_scratch(call, pixels, (size_t)l->depth * sizeof *d->pixels);
+  d->strip = base_call_scratch(call, width, wide * sizeof *d->strip);
+  return d->lines && d->pixels && d->strip;
+}
+
+td_status KERN_NAME(expand_depthwise_by)(const base_call *call, const gemm_pairs *pairs) {
   if (base_tensor_numel(base_out(call, 0)) == 0) return TD_OK;
-  layer l;
+  layer l = {.pairs = pairs};
   TRY(describe(call, &l));
   int64_t total = l.conv.batch * l.bands * l.blocks;
-  desk d = {.task = -1};
-  d.lines = base_call_scratch(call, (size_t)(l.ring * l.conv.axis[2].in), (size_t)(l.widest * V_LANES) * sizeof(float));
-  if (!d.lines) return base_no_memory(call->err, "scratch");
+  desk d;
+  if (!make_desk(call, &l, &d)) return base_no_memory(call->err, "scratch");
   if (l.maker.channels_first) TRY(kern_conv_image_of(call, &l.maker, &d.image));
   if (total > UINT32_MAX / 2) return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "a convolution of too many tasks");
   for (int64_t t = base_call_first(call, total); t < total; t = base_call_next(call, t, total)) run_task(&l, &d, t);
   return TD_OK;
 }
+
+td_status KERN_NAME(expand_depthwise)(const base_call *call) { return KERN_NAME(expand_depthwise_by)(call, NULL); }

@@ -80,6 +80,7 @@ bool KERN_NAME(gemm_packed_of)(const base_call *call, gemm_product *g, const gem
 
 /* Blocks of k. */
 static int64_t block_count(const gemm_product *g, const gemm_grid *grid) {
+  if (g->bf16.c) return 1; /* sums of parts would be rounded */
   return base_max_i64(1, base_ceil_div(g->k, grid->tuning->block_k));
 }
 
@@ -186,10 +187,12 @@ static void run_block(const gemm_product *g, const gemm_grid *grid, const gemm_b
       .b_panel = g->k * V_LANES,
       .c = g->c + b->row * g->c_pitch + column,
       .c_pitch = g->c_pitch,
+      .bf16 = gemm_bf16_at(&g->bf16, b->row, column),
       .columns = base_min_i64(panels * V_LANES, g->n - column),
       .more = b->k0 > 0,
       .rolled = grid->tuning->tile_steps == 1,
       .b_ahead = grid->tuning->b_lines * V_LANES};
+  if (b->k1 < g->k) t.bf16.residual = NULL;
   fetch_group(&t, g, grid, b, panels);
   const bool far = !packs && rows_are_far(g, grid, b);
   kern_epilogue e = b->k1 == g->k ? kern_epilogue_at(g->e, b->row, column) : (kern_epilogue){.act = KERN_ACT_none};
@@ -220,11 +223,12 @@ static void run_block(const gemm_product *g, const gemm_grid *grid, const gemm_b
         t.ahead_step = rows;
       }
       if (next.panels > 0) fetch_narrow(&t, g->narrow, &next, tile, tiles);
-      if (g->front && g->front->pairs) g->front->pairs->tile(&t, rows, panels, &e);
+      if (g->pairs) g->pairs->tile(&t, rows, panels, &e);
       else KERN_NAME(gemm_tile)(&t, rows, panels, &e);
       t.a += rows;
       if (packs) t.packed += g->k * GEMM_PACKED_ROWS;
       t.c += rows * g->c_pitch;
+      t.bf16 = gemm_bf16_at(&t.bf16, rows, 0);
       e.row += rows; /* kern_epilogue_at would copy all of it, which a short tile feels */
       if (e.residual) e.residual += rows * e.residual_pitch;
       if (t.ahead && !next.panels) t.ahead += t.ahead_step * t.k;
@@ -246,8 +250,14 @@ static void fill_front(const gemm_product *g, int64_t row0, int64_t row1) {
   const kern_chain_tile t = {
       .sums = f->rows, .pitch = f->width, .row = row0, .row_step = 1, .rows = row1 - row0, .columns = f->width};
   if (f->chain) kern_chain_run(f->chain, &t);
-  for (int64_t i = 0; f->pairs && i < row1 - row0; i++)
-    f->pairs->narrow(f->rows + i * g->k, f->chain ? f->rows + i * f->width : g->a + (row0 + i) * g->a_pitch, f->width);
+  for (int64_t i = 0; f->copied && i < row1 - row0; i++) {
+    if (f->width % 2) f->rows[i * g->k + g->k - 1] = 0; /* the second of its last pair */
+    memcpy(f->rows + i * g->k, (const uint16_t *)(const void *)g->a + (row0 + i) * g->a_pitch,
+           (size_t)f->width * sizeof(uint16_t));
+  }
+  const float *from = f->chain ? f->rows : g->a + row0 * g->a_pitch;
+  if (f->pairs && !f->copied)
+    gemm_narrow_rows(f->pairs, f->rows, from, f->chain ? f->width : g->a_pitch, row1 - row0, f->width);
 }
 
 /* The product over rows [row0, row1), which are chunk `chunk`, as its front makes them. */

@@ -59,8 +59,12 @@ td_status KERN_NAME(linear_by)(const base_call *call, const gemm_pairs *pairs) {
                     .a_pitch = kern_pitch(x),
                     .c = out->data,
                     .c_pitch = kern_pitch(out),
-                    .front = front.chain || pairs ? &front : NULL,
+                    .pairs = pairs,
                     .e = &e};
+  g.bf16 = gemm_bf16_of(call, &e);
+  if (gemm_are_pairs(x, front.width, g.a_pitch)) g.a_pitch /= 2;
+  else if (front.chain || pairs) g.front = &front;
+  front.copied = x->dtype == TD_BF16;
   for (int32_t i = 0; i < x->rank - 1; i++) g.m *= x->dims[i];
   if (g.m == 0 || g.n == 0) return TD_OK;
   const td_dtype stored = base_in(call, 1)->dtype;
@@ -77,13 +81,13 @@ td_status KERN_NAME(linear_by)(const base_call *call, const gemm_pairs *pairs) {
   g.b = base_attr_int(call->attrs, KERN_LINEAR_PANEL) ? base_in(call, 1)->data : pack_now(call, g.k, g.n);
   if (!g.b) return base_no_memory(call->err, "scratch");
   const int64_t rows = x->rank > 1 ? g.m / x->dims[0] : 1; /* of a sample */
-  if (!g.front && base_attr_int(call->attrs, KERN_LINEAR_STRASSEN) && kern_strassen_pays(rows, g.n, g.k, V_LANES))
+  if (!g.front && !pairs && base_attr_int(call->attrs, KERN_LINEAR_STRASSEN) && kern_strassen_pays(rows, g.n, g.k, V_LANES))
     return KERN_NAME(strassen)(call, &g, rows);
   gemm_grid grid = KERN_NAME(gemm_grid)(call, g.m, g.n, g.k);
   gemm_packed packed;
   const bool room = !g.narrow || KERN_NAME(gemm_narrow_of)(call, &g, &grid);
   if (!room || !(g.front ? KERN_NAME(gemm_front_of)(call, &g, &grid, &front)
-                         : KERN_NAME(gemm_packed_of)(call, &g, &grid, &packed)))
+                         : pairs || KERN_NAME(gemm_packed_of)(call, &g, &grid, &packed)))
     return base_no_memory(call->err, "scratch");
   int64_t tasks = grid.row_chunks * grid.column_chunks;
   for (int64_t task = base_call_first(call, tasks); task < tasks; task = base_call_next(call, task, tasks))

@@ -5,140 +5,213 @@
 
 enum { MOST_SUMS = 24, MOST_ROWS = 12, MOST_PANELS = 8 };
 
-/* Sums of a strip, [row][panel], of a tile that has `panels` of them; those of one tap are added at a time. */
+/* Rows and panels of a tile that are done together. */
 typedef struct strip {
   const gemm_tile *t;
-  const float *const *a; /* row pointers of the first tap */
+  const kern_epilogue *e; /* cheap, without scale and shift */
+  const float *const *a;  /* row pointers of the first tap */
   const float *b;
-  int64_t rows, panels; /* that there are */
-  const float *row[MOST_ROWS], *panel[MOST_PANELS], *ahead;
-  int64_t step;
-  vf sums[MOST_SUMS];
+  float *c; /* or `sums`, where C is bf16 */
+  int64_t c_pitch;
+  gemm_bf16 bf16;
+  const float *row[MOST_ROWS], *panel[MOST_PANELS]; /* of the tap at work; those that are missing are the last again */
+  int64_t rows, panels, columns; /* that there are */
+  vf first[MOST_PANELS];         /* sums begin with these or, where they go on, with those below */
+  vf sums[MOST_SUMS];            /* [row][panel] */
 } strip;
 
 /* So many row pointers stay in registers; more are read again for every k (gemm_tile.c). */
 enum { POINTERS = 4 };
 
-V_TEMPLATE void multiply(strip *s, const int rows, const int panels) {
-  const int64_t end = s->t->k, step = s->step;
-  const float *b[MOST_PANELS], *a[POINTERS], *ahead = s->ahead;
-  vf sum[MOST_SUMS];
-  V_FOR(i, rows * panels) sum[i] = s->sums[i];
+/* What the sums begin with. */
+V_INLINE void start(vf *sum, const strip *s, const int rows, const int panels) {
+  V_FOR(i, rows * panels) sum[i] = s->first[i % panels];
+  if (s->t->more) V_FOR(i, rows * panels) sum[i] = s->sums[i];
+}
+
+V_INLINE void multiply(vf *sum, strip *s, const int rows, const int panels) {
+  const gemm_tile *t = s->t;
+  const int64_t end = t->k, step = t->ahead ? t->ahead_step : 0, skip = t->k * V_LANES + t->b_skip;
+  const float *b[MOST_PANELS], *a[POINTERS], *ahead = t->ahead ? t->ahead : s->b;
   V_FOR(p, panels) b[p] = s->panel[p];
-  if (rows <= POINTERS) V_FOR(r, rows) a[r] = s->row[r];
-  for (int64_t k = 0, at = 0; k < end; k++, at += V_LANES, ahead += step) {
-    if (rows > POINTERS) __asm__("" : : : "memory");
-    V_OPAQUE(k); /* one index for all rows: compilers would step every pointer on its own */
-    vf w[MOST_PANELS];
-    __builtin_prefetch(ahead, 0, 2); /* a block of pixels ahead is too much for L1 */
-    V_FOR(p, panels) w[p] = v_load(b[p] + at);
-    V_FOR(r, rows) {
-      const vf x = v_set((rows > POINTERS ? s->row[r] : a[r])[k]);
-      V_FOR(p, panels) sum[r * panels + p] = p_dot(sum[r * panels + p], x, w[p]);
+  for (int64_t tap = 0; tap < t->taps; tap++) {
+    const float *const *row = s->a + tap * t->a_pitch;
+    for (int64_t r = 0; r < rows; r++) s->row[r] = row[base_min_i64(r, s->rows - 1)] + t->a_first;
+    if (rows <= POINTERS) V_FOR(r, rows) a[r] = s->row[r];
+    for (int64_t k = 0, at = 0; k < end; k++, at += V_LANES, ahead += step) {
+      if (rows > POINTERS) __asm__("" : : : "memory");
+      V_OPAQUE(k); /* one index for all rows: compilers would step every pointer on its own */
+      vf w[MOST_PANELS];
+      __builtin_prefetch(ahead, 0, 2); /* a block of pixels ahead is too much for L1 */
+      V_FOR(p, panels) w[p] = v_load(b[p] + at);
+      V_FOR(r, rows) {
+        const vf x = v_set((rows > POINTERS ? s->row[r] : a[r])[k]);
+        V_FOR(p, panels) sum[r * panels + p] = p_dot(sum[r * panels + p], x, w[p]);
+      }
     }
+    V_FOR(p, panels) b[p] += skip;
   }
-  V_FOR(i, rows * panels) s->sums[i] = sum[i];
-  s->ahead = ahead;
+}
+
+/* Sums of whole panels to C, through the epilogue. */
+V_INLINE void finish(const vf *sum, const strip *s, const int rows, const int panels) {
+  const kern_epilogue *e = s->e;
+  const float *residual = e->residual;
+  const uint16_t *residual_16 = s->bf16.residual;
+  float limits[2], *c = s->c;
+  uint16_t *c_16 = s->bf16.c;
+  kern_epilogue_cheap(e, limits);
+  const vf low = v_set(limits[0]), high = v_set(limits[1]);
+  const bool early = e->act != KERN_ACT_none && !e->late, late = e->act != KERN_ACT_none && e->late,
+             clamp = e->act == KERN_ACT_clamp;
+  V_FOR(r, rows) {
+    if (r >= s->rows) return;
+    vf row[MOST_PANELS];
+    V_FOR(p, panels) row[p] = sum[r * panels + p];
+    if (early) V_FOR(p, panels) row[p] = v_max(low, row[p]);
+    if (early && clamp) V_FOR(p, panels) row[p] = v_min(high, row[p]);
+    if (residual) {
+      V_FOR(p, panels) row[p] = v_add(row[p], v_load(residual + p * V_LANES));
+      residual += e->residual_pitch;
+      V_OPAQUE(residual);
+    } else if (residual_16) {
+      V_FOR(p, panels) row[p] = v_add(row[p], p_load_whole(residual_16 + p * V_LANES));
+      residual_16 += s->bf16.residual_pitch;
+      V_OPAQUE(residual_16);
+    }
+    if (late) V_FOR(p, panels) row[p] = v_max(low, row[p]);
+    if (late && clamp) V_FOR(p, panels) row[p] = v_min(high, row[p]);
+    if (c_16) {
+      V_FOR(p, panels) p_store_whole(c_16 + p * V_LANES, row[p]);
+      c_16 += s->bf16.c_pitch;
+      V_OPAQUE(c_16);
+      continue;
+    }
+    V_FOR(p, panels) v_store(c + p * V_LANES, row[p]);
+    c += s->c_pitch;
+    V_OPAQUE(c);
+  }
+}
+
+/* What is not whole leaves its sums, without the epilogue. */
+V_TEMPLATE void run(strip *s, const int rows, const int panels) {
+  vf sum[MOST_SUMS];
+  start(sum, s, rows, panels);
+  multiply(sum, s, rows, panels);
+  if (rows * panels == MOST_SUMS && s->columns == panels * V_LANES) finish(sum, s, rows, panels);
+  else V_FOR(i, rows * panels) s->sums[i] = sum[i];
 }
 
 /* The smallest first. */
 #define SIZES(X) X(1, 4) X(1, 8) X(4, 2) X(3, 4) X(12, 2) X(8, 3) X(6, 4)
 #define SIZED(rows, panels) \
-  static void multiply_##rows##x##panels(strip *s) { multiply(s, rows, panels); }
-#define SIZE(rows, panels) {multiply_##rows##x##panels, rows, panels},
+  static void run_##rows##x##panels(strip *s) { run(s, rows, panels); }
+#define SIZE(rows, panels) {run_##rows##x##panels, rows, panels},
 SIZES(SIZED)
 static const struct {
-  void (*multiply)(strip *s);
+  void (*run)(strip *s);
   uint8_t rows, panels;
 } sizes[] = {SIZES(SIZE)};
 
-/* Mostly they are whole, which is faster without a mask. */
-V_INLINE vf load_some(const float *p, int64_t n) { return n < V_LANES ? v_load_n(p, n) : v_load(p); }
-V_INLINE void store_some(float *p, vf a, int64_t n) {
-  if (n < V_LANES) v_store_n(p, a, n);
-  else v_store(p, a);
-}
-
-/* What the sums begin with. */
-static void start(strip *s, const float *bias, const float *c, int64_t columns, int64_t rows, int64_t wide) {
-  vf first[MOST_PANELS];
-  for (int64_t p = 0; p < wide; p++) {
-    const int64_t n = columns - p * V_LANES;
-    first[p] = bias && n > 0 ? load_some(bias + p * V_LANES, n) : v_zero();
-  }
-  for (int64_t r = 0; r < rows; r++)
-    for (int64_t p = 0; p < wide; p++) s->sums[r * wide + p] = first[p];
-  if (!s->t->more) return;
-  for (int64_t r = 0; r < s->rows; r++, c += s->t->c_pitch)
-    for (int64_t p = 0, n; (n = columns - p * V_LANES) > 0; p++)
-      s->sums[r * wide + p] = v_add(first[p], load_some(c + p * V_LANES, n));
-}
+enum { WHOLE = sizeof(float), HALF = sizeof(uint16_t) };
 
 /* Fetches what sums will meet: the products hide the way. */
-static void fetch(const float *at, int64_t pitch, int64_t rows, int64_t columns) {
-  for (int64_t r = 0; r < rows; r++, at += pitch)
-    for (int64_t n = 0; n < columns; n += V_LANES) __builtin_prefetch(at + n, 1);
+static void fetch(const void *at, int64_t pitch, int64_t rows, int64_t bytes) {
+  enum { CACHE_LINE = 64 };
+  const char *line = at;
+  for (int64_t r = 0; r < rows; r++, line += pitch)
+    for (int64_t i = 0; i < bytes; i += CACHE_LINE) __builtin_prefetch(line + i, 1);
 }
 
-/* Sums to C, from its column on, through what of an epilogue is cheap. */
-static void finish(const strip *s, const kern_epilogue *e, const float limits[2], float *c, int64_t columns,
-                   int64_t wide) {
-  const float *residual = e->residual;
-  const int64_t pitch = s->t->c_pitch, residual_pitch = e->residual_pitch;
-  const vf low = v_set(limits[0]), high = v_set(limits[1]), least = v_set(-INFINITY), most = v_set(INFINITY);
-  const vf low_1 = e->late ? least : low, high_1 = e->late ? most : high;
-  const vf low_2 = e->late ? low : least, high_2 = e->late ? high : most;
-  for (int64_t r = 0; r < s->rows; r++, c += pitch) {
-    const vf *sums = s->sums + r * wide;
-    for (int64_t p = 0, n = columns; n > 0; p++, n -= V_LANES) {
-      vf sum = v_min(high_1, v_max(low_1, sums[p]));
-      if (residual) sum = v_add(sum, load_some(residual + p * V_LANES, n));
-      store_some(c + p * V_LANES, v_min(high_2, v_max(low_2, sum)), n);
-    }
-    if (residual) residual += residual_pitch;
+/* What the sums of a tile with `wide` panels begin with. */
+static void begin(strip *s, int64_t wide) {
+  for (int64_t p = 0, n = s->columns; p < wide; p++, n -= V_LANES)
+    s->first[p] = s->e->bias && n > 0 ? v_load_n(s->e->bias + p * V_LANES, base_min_i64(n, V_LANES)) : v_zero();
+  const float *c = s->c;
+  for (int64_t r = 0; s->t->more && r < s->rows; r++, c += s->c_pitch)
+    for (int64_t p = 0, n = s->columns; n > 0; p++, n -= V_LANES)
+      s->sums[r * wide + p] = v_add(s->first[p], v_load_n(c + p * V_LANES, base_min_i64(n, V_LANES)));
+}
+
+/* Sums that were left, to C. */
+static void store(const strip *s, int64_t wide) {
+  float *c = s->c;
+  for (int64_t r = 0; r < s->rows; r++, c += s->c_pitch)
+    for (int64_t p = 0, n = s->columns; n > 0; p++, n -= V_LANES)
+      v_store_n(c + p * V_LANES, s->sums[r * wide + p], base_min_i64(n, V_LANES));
+}
+
+/* A residual of bf16, widened. */
+static void widen(const strip *s, vf *to, int64_t wide) {
+  const gemm_bf16 *b = &s->bf16;
+  const uint16_t *from = b->residual;
+  for (int64_t r = 0; r < s->rows; r++, from += b->residual_pitch)
+    for (int64_t p = 0, n = s->columns; n > 0; p++, n -= V_LANES)
+      to[r * wide + p] = p_load(from + p * V_LANES, base_min_i64(n, V_LANES));
+}
+
+/* s->sums to a C of bf16. */
+static void round_sums(const strip *s, int64_t wide) {
+  const gemm_bf16 *b = &s->bf16;
+  uint16_t *c = b->c;
+  for (int64_t r = 0; r < s->rows; r++, c += b->c_pitch)
+    for (int64_t p = 0, n = s->columns; n > 0; p++, n -= V_LANES)
+      p_store(c + p * V_LANES, s->sums[r * wide + p], base_min_i64(n, V_LANES));
+}
+
+/* What a tile does not do as it stores its sums: s->c has them, without an epilogue but for the bias. */
+static void finish_later(strip *s, const kern_epilogue *e, int64_t wide, bool whole_columns) {
+  vf residual[MOST_SUMS];
+  kern_epilogue rest = *e;
+  if (!whole_columns && !s->bf16.c) store(s, wide);
+  rest.bias = NULL;
+  rest.chain = NULL;
+  if (s->bf16.residual) {
+    widen(s, residual, wide);
+    rest.residual = (const float *)residual;
+    rest.residual_pitch = wide * V_LANES;
   }
+  KERN_NAME(epilogue_rows)(&rest, s->c, s->c_pitch, s->rows, s->columns);
+  if (s->bf16.c) round_sums(s, wide);
 }
 
 /* Rows [first, first + s->rows) of the tile. */
 static void run_strip(strip *s, const kern_epilogue *whole, int64_t first, int64_t column) {
   const gemm_tile *t = s->t;
-  const int64_t columns = base_min_i64(t->columns - column, s->panels * V_LANES);
-  const kern_epilogue e = whole ? kern_epilogue_at(whole, first, column) : (kern_epilogue){.act = KERN_ACT_none};
-  float *c = t->c + first * t->c_pitch + column, limits[2];
+  const kern_epilogue none = {.act = KERN_ACT_none}, e = whole ? kern_epilogue_at(whole, first, column) : none;
+  const kern_epilogue start = {.act = KERN_ACT_none, .bias = e.bias};
+  const gemm_bf16 bf16 = gemm_bf16_at(&t->bf16, first, column);
+  float limits[2];
+  s->columns = base_min_i64(t->columns - column, s->panels * V_LANES);
   size_t size = 0;
   while (sizes[size].rows < s->rows || sizes[size].panels < s->panels) size++;
-  const int64_t rows = sizes[size].rows, wide = sizes[size].panels;
-  start(s, e.bias, c, columns, rows, wide);
-  fetch(c, t->c_pitch, s->rows, columns);
-  if (e.residual) fetch(e.residual, e.residual_pitch, s->rows, columns);
+  const int64_t wide = sizes[size].panels;
+  const bool whole_columns = sizes[size].rows * wide == MOST_SUMS && s->columns == wide * V_LANES;
+  const bool direct = whole_columns && kern_epilogue_cheap(&e, limits) && !e.scale && !e.shift;
+  s->e = direct ? &e : &start;
+  s->bf16 = direct ? bf16 : (gemm_bf16){0};
+  s->c = bf16.c ? (float *)s->sums : t->c + first * t->c_pitch + column;
+  s->c_pitch = bf16.c ? wide * V_LANES : t->c_pitch;
   for (int64_t p = 0; p < wide; p++) s->panel[p] = s->b + base_min_i64(p, s->panels - 1) * t->b_panel;
-  s->ahead = t->ahead ? t->ahead : s->b;
-  s->step = t->ahead ? t->ahead_step : 0;
-  for (int64_t tap = 0; tap < t->taps; tap++) {
-    const float *const *row = s->a + tap * t->a_pitch;
-    for (int64_t r = 0; r < rows; r++) s->row[r] = row[base_min_i64(r, s->rows - 1)] + t->a_first;
-    sizes[size].multiply(s);
-    for (int64_t p = 0; p < wide; p++) s->panel[p] += t->k * V_LANES + t->b_skip;
-  }
-  const kern_epilogue none = {.act = KERN_ACT_none};
-  const bool direct = kern_epilogue_cheap(&e, limits) && !e.scale && !e.shift;
-  if (!direct) kern_epilogue_cheap(&none, limits);
-  finish(s, direct ? &e : &none, limits, c, columns, wide);
-  if (direct) return;
-  kern_epilogue rest = e;
-  rest.bias = NULL;
-  rest.chain = NULL;
-  KERN_NAME(epilogue_rows)(&rest, c, t->c_pitch, s->rows, columns);
+  begin(s, wide);
+  if (bf16.c) fetch(bf16.c, bf16.c_pitch * HALF, s->rows, s->columns * HALF);
+  else fetch(s->c, t->c_pitch * WHOLE, s->rows, s->columns * WHOLE);
+  if (bf16.residual) fetch(bf16.residual, bf16.residual_pitch * HALF, s->rows, s->columns * HALF);
+  if (e.residual) fetch(e.residual, e.residual_pitch * WHOLE, s->rows, s->columns * WHOLE);
+  sizes[size].run(s);
+  s->bf16 = bf16;
+  if (!direct) finish_later(s, &e, wide, whole_columns);
 }
 
 static void tile(const gemm_tile *t, int64_t rows, int64_t panels, const kern_epilogue *e) {
   for (int64_t column = 0; column < t->columns; column += panels * V_LANES)
     for (int64_t first = 0; first < rows; first += MOST_ROWS) {
-      strip s = {.t = t,
-                 .a = t->a + first,
-                 .b = t->b + column / V_LANES * t->b_panel,
-                 .rows = base_min_i64(MOST_ROWS, rows - first),
-                 .panels = panels};
+      strip s; /* an initializer would clear its sums, which takes as long as some hundred products */
+      s.t = t;
+      s.a = t->a + first;
+      s.b = t->b + column / V_LANES * t->b_panel;
+      s.rows = base_min_i64(MOST_ROWS, rows - first);
+      s.panels = panels;
       run_strip(&s, e, first, column);
     }
   if (e) kern_epilogue_chain(e, t->c, t->c_pitch, rows, t->columns);
@@ -155,4 +228,4 @@ static void narrow(float *to, const float *from, int64_t n) {
   }
 }
 
-const gemm_pairs KERN_PART_NAME(gemm_pairs) = {tile, narrow};
+const gemm_pairs KERN_PART_NAME(gemm_pairs) = {tile, narrow, KERN_PART_NAME(pixel_pairs)};

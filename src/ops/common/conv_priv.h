@@ -9,8 +9,9 @@
  * one, else NULL. */
 td_status ops_conv_dims(ir_infer *ctx, const int64_t *more, base_dim *dims);
 /* Checks attributes (KERN_CONV_LIST) and x, and gives out[0] its type; then the epilogue's operands. Weights are the
- * operator's own business. `more`: output padding per spatial dim of a transposed convolution; NULL: not transposed. */
-td_status ops_infer_conv(ir_infer *ctx, const int64_t *more);
+ * operator's own business. `more`: output padding per spatial dim of a transposed convolution; NULL: not transposed.
+ * `pairs`: x and the result may be bf16. */
+td_status ops_infer_conv(ir_infer *ctx, const int64_t *more, bool pairs);
 /* out[0] = epilogue(conv(x, w)) in plain loops; w [channels, channels in / groups, kernel...] (transposed [channels in,
  * channels / groups, kernel...]) dense. */
 td_status ops_run_conv(const base_call *call, const kern_conv *c, bool transposed, const base_f32 *w);

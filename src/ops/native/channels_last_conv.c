@@ -64,11 +64,10 @@ td_status ops_conv_dims(ir_infer *ctx, const int64_t *more, base_dim *dims) {
   return TD_OK;
 }
 
-/* `w`: the type of the weights. */
-static td_status infer_as(ir_infer *ctx, const int64_t *more, td_dtype w) {
+/* `w`: the type of the weights; `pairs`: x and the result may be bf16. */
+static td_status infer_as(ir_infer *ctx, const int64_t *more, td_dtype w, bool pairs) {
   const ir_type *x = &ir_in(ctx, 0)->type;
   base_dim dims[BASE_MAX_RANK];
-  const bool pairs = w == TD_BF16;
   if ((x->dtype != TD_F32 && !(pairs && x->dtype == TD_BF16)) || ir_in(ctx, 1)->type.dtype != w)
     return ir_infer_fail(ctx, "the image and the weights must be f32");
   if (x->rank == IR_UNRANKED) return ops_out_unranked_sums(ctx);
@@ -76,7 +75,7 @@ static td_status infer_as(ir_infer *ctx, const int64_t *more, td_dtype w) {
   return ops_infer_product(ctx, pairs, x->rank, dims);
 }
 
-td_status ops_infer_conv(ir_infer *ctx, const int64_t *more) { return infer_as(ctx, more, TD_F32); }
+td_status ops_infer_conv(ir_infer *ctx, const int64_t *more, bool pairs) { return infer_as(ctx, more, TD_F32, pairs); }
 
 /* The weights fit x, as far as sizes are known. */
 static td_status check_weights(ir_infer *ctx, bool transposed) {
@@ -107,7 +106,8 @@ static td_status infer_conv(ir_infer *ctx) {
   const bool may = base_attr_int(a, KERN_CONV_PANEL) > 0 && base_attr_int(a, KERN_CONV_GROUPS) == 1;
   if (base_attr_int(a, KERN_CONV_CHANNELS_FIRST) && ir_in(ctx, 0)->type.dtype == TD_BF16)
     return ir_infer_fail(ctx, "an image of bf16 with channels first");
-  TRY(infer_as(ctx, NULL, may && ir_in(ctx, 1)->type.dtype == TD_BF16 ? TD_BF16 : TD_F32));
+  const bool pairs = may && ir_in(ctx, 1)->type.dtype == TD_BF16;
+  TRY(infer_as(ctx, NULL, pairs ? TD_BF16 : TD_F32, pairs));
   return check_weights(ctx, false);
 }
 
@@ -116,7 +116,7 @@ static td_status infer_conv_transpose(ir_infer *ctx) {
   TRY(ops_window_check_list(ctx, CONV_IMAGE_OUTPUT_PADDING,
                             ir_in(ctx, 0)->type.rank > 2 ? (uint32_t)ir_in(ctx, 0)->type.rank - 2 : 0, false));
   for (int32_t i = 0; i < KERN_CONV_AXES; i++) more[i] = base_attr_int_at(ctx->attrs, CONV_IMAGE_OUTPUT_PADDING, i, 0);
-  TRY(ops_infer_conv(ctx, more));
+  TRY(ops_infer_conv(ctx, more, false));
   return check_weights(ctx, true);
 }
 
@@ -270,7 +270,7 @@ static bool takes_stored(const ir_kernel_query *query, const kern_row *row) {
   const bool first = base_attr_int(query->attrs, KERN_CONV_CHANNELS_FIRST);
   const base_dim channels = x->dims[first ? 1 : x->rank - 1];
   if (!base_dim_known(channels) || !base_dim_known(w->dims[0])) return false;
-  if (first) return kern_takes_bf16(row);
+  if (first) return kern_takes_tiles(row);
   kern_conv c;
   if (!kern_conv_window(query->attrs, x->rank, channels, &c)) return false;
   c.panel = row->lanes;
@@ -538,15 +538,16 @@ static bool has_rows(const conv_case *s) {
 
 /* Each with weights as the model has them, then packed for every level's panels. */
 static bool nth_case(ir_case *c, const conv_case *table, uint32_t count, bool transposed, uint32_t number) {
-  static const int64_t panels[] = {0, 1, 4, 8, 16, 16, 4, 16, 16, 16}; /* the last five of pairs, three for tiles */
-  static const uint32_t bf16[] = {[8] = BF16_X | BF16_RESIDUAL | BF16_RESULT, [9] = BF16_RESULT};
+  static const int64_t panels[] = {0, 1, 4, 8, 16, 16, 4, 16, 16, 16, 16, 4}; /* the last seven of pairs, three for tiles */
+  static const uint32_t bf16[] = {[8] = BF16_X | BF16_RESIDUAL | BF16_RESULT, [9] = BF16_RESULT,
+                                  [10] = BF16_X | BF16_RESIDUAL | BF16_RESULT, [11] = BF16_X | BF16_RESIDUAL};
   if (number >= count * (transposed ? 5 : OPS_COUNT(panels))) return false;
   conv_case *s = base_arena_copy(c->arena, &table[number % count], sizeof *s);
   if (!s) return false;
   s->panel = panels[number / count];
-  s->tiles = number / count >= 7 && s->groups == 1 && (!s->channels_first || has_rows(s));
+  s->tiles = number / count >= 7 && number / count < 10 && s->groups == 1 && (!s->channels_first || has_rows(s));
   s->pairs = s->tiles || (number / count > 4 && s->groups == 1 && !s->channels_first);
-  s->bf16 = s->tiles ? bf16[number / count] : 0;
+  s->bf16 = s->pairs ? bf16[number / count] : 0;
   if (s->channels_first) s->bf16 &= ~(uint32_t)BF16_X;
   if (s->bf16) s->parts &= ~(uint32_t)(FRONT | FRONT_ROWS); /* whose last bit may decide how x is rounded */
   return make_case(c, s, transposed, 3 * number + 1);

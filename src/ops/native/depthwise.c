@@ -11,7 +11,7 @@ static const ir_attr depthwise_attrs[] = {KERN_CONV_LIST(OPS_ATTR_ROW) KERN_EPIL
 /* ---- shapes ---- */
 
 static td_status infer_depthwise_conv(ir_infer *ctx) {
-  TRY(ops_infer_conv(ctx, NULL));
+  TRY(ops_infer_conv(ctx, NULL, false));
   const base_attrs *a = ctx->attrs;
   const ir_type *x = &ir_in(ctx, 0)->type, *w = &ir_in(ctx, 1)->type;
   int64_t channels = base_attr_int(a, KERN_CONV_CHANNELS), panel = base_attr_int(a, KERN_CONV_PANEL), taps = 1;

@@ -32,12 +32,15 @@ static td_status check_expansion(ir_infer *ctx) {
   int64_t channels = base_attr_int(ctx->attrs, KERN_CONV_CHANNELS), panel = base_attr_int(ctx->attrs, KERN_CONV_PANEL);
   if (kern_act_find(base_attr_str(ctx->attrs, KERN_EXPAND_ACT)) == KERN_ACT_COUNT)
     return ir_infer_fail(ctx, "there is no such activation");
-  if (!w || w->type.dtype != TD_F32 || (bias && bias->type.dtype != TD_F32))
+  const bool pairs = w && w->type.dtype == TD_BF16;
+  if (!w || (w->type.dtype != TD_F32 && !(pairs && !is_first_layer(ctx->attrs))) ||
+      (bias && bias->type.dtype != TD_F32))
     return ir_infer_fail(ctx, "the weights and the bias of the expansion must be f32");
   bool fits = w->type.rank == IR_UNRANKED || w->type.rank == 1;
   base_dim depth = x->rank == IR_UNRANKED ? 0 : x->dims[is_first_layer(ctx->attrs) ? 1 : x->rank - 1];
   if (fits && x->rank != IR_UNRANKED && w->type.rank == 1 && base_dim_known(depth)) {
     int64_t count, taps = expansion_taps(ctx->attrs);
+    if (pairs) depth = kern_pairs_depth(depth);
     fits = taps > 0 && kern_conv_packed_size(false, 1, channels, taps, depth, panel, &count) &&
            !ops_dims_differ(w->type.dims[0], count);
   }
@@ -64,7 +67,10 @@ static td_status infer_window(ir_infer *ctx) {
   base_attr_ints(ctx->attrs, KERN_EXPAND_PADDING, &paddings);
   if (!is_first_layer(ctx->attrs) && (strides || paddings))
     return ir_infer_fail(ctx, "only a first layer has a stride and padding");
-  if (!is_first_layer(ctx->attrs) || x->type.rank == IR_UNRANKED) return ops_infer_conv(ctx, NULL);
+  const ir_info *w = ir_in(ctx, KERN_IN_EXPAND_W), *residual = ir_in(ctx, KERN_IN_RESIDUAL);
+  const bool pairs = w && w->type.dtype == TD_BF16;
+  if (residual && residual->type.dtype != TD_F32) return ir_infer_fail(ctx, "the residual must be f32");
+  if (!is_first_layer(ctx->attrs) || x->type.rank == IR_UNRANKED) return ops_infer_conv(ctx, NULL, pairs);
   if (x->type.rank != 4) return ir_infer_fail(ctx, "it takes planes");
   ir_info image = *x;
   for (int32_t i = 0; i < 2; i++) image.type.dims[1 + i] = expanded_dim(ctx->dims, ctx->attrs, i, x->type.dims[2 + i]);
@@ -73,7 +79,7 @@ static td_status infer_window(ir_infer *ctx) {
   for (uint32_t i = 1; i < ctx->in_count; i++) in[i] = ctx->in[i];
   const ir_info *const *given = ctx->in;
   ctx->in = in;
-  td_status status = ops_infer_conv(ctx, NULL);
+  td_status status = ops_infer_conv(ctx, NULL, false);
   ctx->in = given;
   return status;
 }
@@ -113,9 +119,33 @@ static void collect(const kern_conv *m, const base_f32 *x, int64_t pixel, base_f
       }
 }
 
+/* Weights from pairs, as panels of floats. */
+static const base_f32 *part_pairs(const base_call *call, const kern_conv *m, const base_f32 *w) {
+  const int64_t depth = m->group_in, wide = (m->group_out + m->panel - 1) / m->panel, panel = m->panel;
+  base_f32 *panels = base_call_scratch(call, (size_t)(wide * depth), (size_t)panel * sizeof *panels);
+  if (!panels || !w) return NULL;
+  for (int64_t i = 0; i < wide * depth; i++)
+    for (int64_t n = 0; n < panel; n++) {
+      const int64_t pair = i / depth * (kern_pairs_depth(depth) / 2) + i % depth / 2;
+      panels[i * panel + n] = w[(pair * panel + n) * 2 + i % depth % 2];
+    }
+  return panels;
+}
+
+/* x as the expansion multiplies it. */
+static const base_f32 *image_of(const base_call *call) {
+  const base_f32 *x = ops_dense_f32(call, 0);
+  const int64_t count = base_tensor_numel(base_in(call, 0));
+  if (!x || base_in(call, KERN_IN_EXPAND_W)->dtype != TD_BF16) return x;
+  base_f32 *rounded = base_call_scratch(call, (size_t)count, sizeof *rounded);
+  for (int64_t i = 0; rounded && i < count; i++) rounded[i] = base_bf16_to_f32(base_f32_to_bf16(x[i]));
+  return rounded;
+}
+
 /* The expanded image, dense. */
 static td_status expand(const base_call *call, const kern_conv *m, float *to) {
-  const base_f32 *x = ops_dense_f32(call, 0), *w = ops_dense_f32(call, KERN_IN_EXPAND_W), *bias = NULL;
+  const base_f32 *x = image_of(call), *w = ops_dense_f32(call, KERN_IN_EXPAND_W), *bias = NULL;
+  if (base_in(call, KERN_IN_EXPAND_W)->dtype == TD_BF16) w = part_pairs(call, m, w);
   if (base_in(call, KERN_IN_EXPAND_BIAS)) {
     bias = ops_dense_f32(call, KERN_IN_EXPAND_BIAS);
     if (!bias) return base_no_memory(call->err, "scratch");
@@ -157,10 +187,19 @@ static td_status expand_depthwise_reference(const base_call *call) {
   return ops_run_conv(&second, &c, false, plain);
 }
 
+/* Numbers of bf16 are read and stored in pairs. */
+static bool takes_numbers(const ir_kernel_query *query, const kern_row *row) {
+  const ir_type *x = &query->in[0]->type;
+  const bool whole = x->dtype != TD_BF16 || (base_dim_known(x->dims[x->rank - 1]) && x->dims[x->rank - 1] % 2 == 0);
+  const bool wide = kern_result_type(query->attrs) == TD_F32 || base_attr_int(query->attrs, KERN_CONV_CHANNELS) % 2 == 0;
+  return whole && wide && ops_takes_types(query, row);
+}
+
 static const kern_row *expand_depthwise_kernel(const ir_kernel_query *query) {
   const base_attrs *a = query->attrs;
-  const kern_row *row = kern_select(KERN_EXPAND_DEPTHWISE, TD_F32, query->isa);
-  if (!row) return NULL;
+  const ir_info *w = query->in_count > KERN_IN_EXPAND_W ? query->in[KERN_IN_EXPAND_W] : NULL;
+  const kern_row *row = w ? kern_select(KERN_EXPAND_DEPTHWISE, w->type.dtype, query->isa) : NULL;
+  if (!row || !takes_numbers(query, row)) return NULL;
   for (int32_t i = 0; i < 2; i++)
     if (!kern_expand_has(base_attr_int_at(a, KERN_CONV_KERNEL, i, 0), base_attr_int_at(a, KERN_CONV_STRIDE, i, 1),
                          base_attr_int_at(a, KERN_CONV_DILATION, i, 1), base_attr_int(a, KERN_CONV_CHANNELS),
@@ -263,6 +302,18 @@ static int64_t case_expanded(const expand_case *s, int i, int64_t in) {
   return (in + s->first_padding[i] + s->first_padding[2 + i] - s->first_kernel[i]) / s->first_stride + 1;
 }
 
+/* The expansion's weights as pairs. */
+static bool case_pairs(ir_case *c, const expand_case *s, int64_t panel) {
+  base_tensor *w = &c->in[KERN_IN_EXPAND_W];
+  const int64_t wide = (s->channels + panel - 1) / panel, stored = kern_pairs_depth(s->depth),
+                count = wide * panel * stored;
+  uint16_t *pairs = base_new(c->arena, uint16_t, (size_t)count + 1);
+  if (!pairs) return false;
+  kern_pack_pairs(w->data, s->depth, wide, panel, stored, pairs);
+  *w = base_tensor_of(pairs, TD_BF16, 1, &count);
+  return true;
+}
+
 static bool add_operands(ir_case *c, const expand_case *s, int64_t panel, uint64_t seed) {
   bool first = s->first_kernel[0] > 0;
   const int64_t last[] = {s->batch, s->height, s->width, s->depth},
@@ -284,7 +335,7 @@ static bool add_operands(ir_case *c, const expand_case *s, int64_t panel, uint64
 }
 
 static bool cases_expand_depthwise(ir_case *c, uint32_t number) {
-  static const int64_t panels[] = {1, 4, 8, 16};
+  static const int64_t panels[] = {1, 4, 8, 16, 4, 16, 4, 16}; /* the last four of pairs, two with values of bf16 */
   if (number >= OPS_COUNT(panels) * OPS_COUNT(table)) return false;
   const expand_case *s = base_arena_copy(c->arena, &table[number / OPS_COUNT(panels)], sizeof *s);
   if (!s) return false;
@@ -304,7 +355,10 @@ static bool cases_expand_depthwise(ir_case *c, uint32_t number) {
     ops_case_arg(c, ARG_INTS("expand_padding", s->first_padding, 4));
   }
   if (s->expand_act == ACT(clamp)) ops_case_arg(c, ARG_FLOAT("expand_act_b", 0.75));
-  return add_operands(c, s, panel, number);
+  const uint32_t kind = number % OPS_COUNT(panels);
+  if (!add_operands(c, s, panel, number)) return false;
+  if (kind < 4 || s->first_kernel[0]) return true;
+  return case_pairs(c, s, panel) && (kind < 6 || ops_case_bf16(c, BF16_X | BF16_RESULT, s->parts));
 }
 
 OPS_DECLARE(expand_depthwise);

@@ -167,7 +167,7 @@ static const shape halved[] = {{64, 192, 192}, {65, 224, 256}, {403, 192, 224}, 
 enum { VARIANTS_OF_PARTS = 10 };
 enum { PLAIN_CASES = OPS_COUNT(shapes) * OPS_COUNT(panels), HALVED_CASES = OPS_COUNT(halved) * 4 };
 enum { FRONT_CASES = 4 * 3 * 2 }; /* shapes, panels, chains */
-enum { HALF_KINDS = 13 };         /* types, panels, pairs, pairs for tiles, these with values of bf16 */
+enum { HALF_KINDS = 17 };         /* types, panels, pairs, pairs for tiles and others with values of bf16 */
 enum { HALF_CASES = OPS_COUNT(shapes) * HALF_KINDS };
 
 /* x [2?, m, k] and w; out_dims gets the rank of x. */
@@ -216,12 +216,13 @@ static bool case_epilogue(ir_case *c, uint32_t variant, int32_t rank, const int6
 /* Packed weights of 16 bits. */
 static bool case_halves(ir_case *c, uint32_t number, int64_t *dims, int32_t *rank) {
   static const uint32_t bf16[HALF_KINDS] = {
-      [9] = BF16_X, [10] = BF16_RESULT, [11] = BF16_X | BF16_RESULT, [12] = BF16_X | BF16_RESIDUAL | BF16_RESULT};
+      [9] = BF16_X,   [10] = BF16_RESULT, [11] = BF16_X | BF16_RESULT, [12] = BF16_X | BF16_RESIDUAL | BF16_RESULT,
+      [13] = BF16_X,  [14] = BF16_RESULT, [15] = BF16_X | BF16_RESIDUAL, [16] = BF16_X | BF16_RESIDUAL | BF16_RESULT};
   const uint32_t kind = number % HALF_KINDS;
-  const bool tiles = kind >= 8, pairs = tiles || kind % 4 == 3;
-  const td_dtype dtype = tiles || kind % 2 ? TD_BF16 : TD_F16;
+  const bool tiles = kind >= 8 && kind < 13, pairs = kind >= 8 || kind % 4 == 3;
+  const td_dtype dtype = pairs || kind % 2 ? TD_BF16 : TD_F16;
   const shape s = shapes[number / HALF_KINDS];
-  const uint32_t width = !tiles && kind > 3 ? 3 : 2;
+  const uint32_t width = kind > 3 && kind < 8 ? 3 : 2;
   if (!case_product(c, s, width, number % 3 == 0, false, dims, rank)) return false;
   base_tensor *w = &c->in[1];
   const int64_t panel = panels[width], wide = (s.n + panel - 1) / panel;

@@ -30,7 +30,7 @@ static bool within(const base_attrs *a, uint32_t index, int64_t most) {
 }
 
 static td_status infer_winograd_conv(ir_infer *ctx) {
-  TRY(ops_infer_conv(ctx, NULL));
+  TRY(ops_infer_conv(ctx, NULL, false));
   const base_attrs *a = ctx->attrs;
   const ir_type *x = &ir_in(ctx, 0)->type, *w = &ir_in(ctx, 1)->type;
   int64_t tile = base_attr_int(a, KERN_WINOGRAD_TILE), groups = base_attr_int(a, KERN_CONV_GROUPS), count;

@@ -137,8 +137,7 @@ V_INLINE void strip(const gemm_tile *t, const kern_epilogue *e, int64_t column, 
   const float *b = t->b + column / V_LANES * t->b_panel;
   if (MASKED && last <= V_LANES / 2) multiply(sums, t, b, rows, panels, true, false, false);
   else if (PACKED_TILE(rows, panels) && t->packed) multiply(sums, t, b, rows, panels, false, false, true);
-  else if (FAR_TILE(rows, panels) && t->far) multiply(sums, t, b, rows, panels, false, true, false);
-  else multiply(sums, t, b, rows, panels, false, false, false);
+  else multiply(sums, t, b, rows, panels, false, FAR_TILE(rows, panels), false);
   if (e) finish(sums, e, column, rows, panels, last);
   at = 0;
   V_FOR(i, count) {

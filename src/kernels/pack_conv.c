@@ -32,11 +32,16 @@ static int64_t stored_rows(const kern_conv *c, int64_t count) {
   return fits && count == wanted ? numbers : -1;
 }
 
+bool kern_conv_pairs_groups(int64_t groups, int64_t group_out, int64_t group_in, int64_t panel) {
+  return groups == 1 || (group_out >= panel && group_in % 2 == 0);
+}
+
 int64_t kern_conv_stored(bool transposed, const kern_conv *c, td_dtype dtype, int64_t count) {
   int64_t wanted;
   if (dtype == TD_BF16 && c->channels_first) return !transposed && c->groups == 1 ? stored_rows(c, count) : -1;
   if (dtype == TD_BF16)
-    return !transposed && c->groups == 1 && kern_conv_packed_size(false, 1, c->group_out, c->taps, 1, c->panel, &wanted)
+    return !transposed && kern_conv_pairs_groups(c->groups, c->group_out, c->group_in, c->panel) &&
+                   kern_conv_packed_size(false, c->groups, c->group_out, c->taps, 1, c->panel, &wanted)
                ? kern_pairs_stored(c->group_in, wanted, count)
                : -1;
   const bool fits = kern_conv_packed_size(transposed, c->groups, c->group_out, c->taps, c->group_in, c->panel, &wanted);

@@ -295,16 +295,18 @@ static void fill_conv(const job *j) { j->by->conv(&j->w, j->scale, false, j->gro
 
 enum { PAIRS_BLOCK = 8192 }; /* floats that are packed at once before they become pairs */
 
-/* Panel by panel, some channels in at a time. */
+/* Panel by panel of each group, some channels in at a time. */
 static void fill_conv_pairs(const job *j) {
   float some[PAIRS_BLOCK];
   const int64_t in = j->w.dims[1], stored = j->pairs;
   const int64_t taps = base_tensor_numel(&j->w) / j->w.dims[0] / in, most = PAIRS_BLOCK / (taps * j->panel) / 2 * 2;
+  const int64_t group_out = j->w.dims[0] / j->groups;
   uint16_t *to = j->to;
-  for (int64_t first = 0; first < j->w.dims[0]; first += j->panel, to += taps * stored * j->panel)
+  for (int64_t first = 0, columns; first < j->w.dims[0]; first += columns, to += taps * stored * j->panel) {
+    columns = base_min_i64(j->panel, group_out - first % group_out);
     for (int64_t k = 0; k < in; k += most) {
       base_tensor part = j->w;
-      part.dims[0] = base_min_i64(j->panel, j->w.dims[0] - first);
+      part.dims[0] = columns;
       part.dims[1] = base_min_i64(most, in - k);
       part.data = (float *)j->w.data + first * part.strides[0] + k * part.strides[1];
       j->by->conv(&part, j->scale ? j->scale + first : NULL, false, 1, j->panel, some);
@@ -312,6 +314,7 @@ static void fill_conv_pairs(const job *j) {
       for (int64_t tap = 0; tap < taps; tap++)
         kern_pack_pairs(some + tap * rows * j->panel, rows, 1, j->panel, wide, to + (tap * stored + k) * j->panel);
     }
+  }
 }
 
 static void fill_conv_rows(const job *j) { kern_pack_rows(&j->w, j->scale, j->panel, j->to); }
@@ -326,6 +329,13 @@ static int64_t row_numbers(const passes_edit *e, const product *p) {
   return takes ? kern_row_channels(p->w.dims[1], across) * across : 0;
 }
 
+/* The same of a convolution's groups, by the kernel for pairs. */
+static bool takes_groups(const kern_row *by, const product *p, int64_t group_in) {
+  const int64_t groups = passes_int(p->node, "groups"), group_out = p->w.dims[0] / groups;
+  return groups == 1 || (by && !kern_takes_tiles(by) && !passes_int(p->node, "channels_first") &&
+                         kern_conv_pairs_groups(groups, group_out, group_in, by->lanes));
+}
+
 static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bool transposed) {
   int64_t groups = passes_int(p->node, "groups"), channels = passes_int(p->node, "channels"), taps = 1, count;
   ir_value packed;
@@ -333,9 +343,10 @@ static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bo
   int64_t group_in = transposed ? p->w.dims[0] / groups : p->w.dims[1];
   const bool first = passes_int(p->node, "channels_first");
   const kern_row *by = kern_select(KERN_CONV, TD_BF16, e->setting->isa);
-  const int64_t deep = by && kern_takes_tiles(by) ? PAIRS_DEPTH : PAIRS_DEPTH / 2; /* a tile of pairs costs less */
+  const bool tiles = by && kern_takes_tiles(by);
+  const int64_t deep = tiles ? PAIRS_DEPTH : PAIRS_DEPTH / 2; /* a tile of pairs costs less */
   const bool may =
-      !transposed && groups == 1 && taps * group_in >= deep && (first || PAIRS_BLOCK >= 2 * taps * row->lanes);
+      !transposed && takes_groups(by, p, group_in) && taps * group_in >= deep && (first || PAIRS_BLOCK >= 2 * taps * row->lanes);
   int64_t pairs = may ? takes_pairs(e, p, KERN_CONV, row, group_in) : 0;
   if (pairs && first) {
     pairs = row_numbers(e, p);
@@ -397,7 +408,9 @@ static td_status find_candidate(passes_edit *e, ir_node id) {
   if (node->op->id != OP_td_conv || passes_int(node, "panel")) return TD_OK;
   const base_tensor *w = passes_constant(e, node, 1);
   if (!w || w->dtype != TD_F32 || base_tensor_numel(w) == 0 || !winograd_layer(e, node, w, &choice.layer)) return TD_OK;
-  choice.layer.direct_speed = bf16 && choice.layer.groups == 1 ? kern_pairs_speed(bf16) : 1;
+  const bool pairs = bf16 && kern_conv_pairs_groups(choice.layer.groups, choice.layer.channels,
+                                                    choice.layer.channels_in, bf16->lanes);
+  choice.layer.direct_speed = pairs && (choice.layer.groups == 1 || !kern_takes_tiles(bf16)) ? kern_pairs_speed(bf16) : 1;
   const ir_scaled *s = passes_scaled_of(e->graph, w);
   base_tensor plain = *w;
   if (s) plain.data = s->from.data;

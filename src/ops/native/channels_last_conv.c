@@ -1,7 +1,7 @@
 /* channels_last_conv.c -- td::conv and td::conv_transpose: convolutions of images that stand channels last, f32, with
  * an epilogue. Passes make them of aten::convolution. Operands and attributes: kernels/conv.h; weights: [channels,
  * channels in / groups, kernel...] (transposed [channels in, channels / groups, kernel...]), or packed
- * (kernels/pack_conv.h), of td::conv also as pairs of bf16, of one group: then the image is rounded to bf16, too, and
+ * (kernels/pack_conv.h), of td::conv also as pairs of bf16: then the image is rounded to bf16, too, and
  * it (with channels last), the residual and the result may be bf16. */
 #include "kernels/kernels.h"
 #include "kernels/pack.h"
@@ -103,7 +103,7 @@ static td_status infer_conv(ir_infer *ctx) {
   if (base_attr_int(ctx->attrs, KERN_CONV_CHANNELS_FIRST) && kern_chain_in_front(ctx->attrs))
     return ir_infer_fail(ctx, "a chain in front of an image with channels first");
   const base_attrs *a = ctx->attrs;
-  const bool may = base_attr_int(a, KERN_CONV_PANEL) > 0 && base_attr_int(a, KERN_CONV_GROUPS) == 1;
+  const bool may = base_attr_int(a, KERN_CONV_PANEL) > 0;
   if (base_attr_int(a, KERN_CONV_CHANNELS_FIRST) && ir_in(ctx, 0)->type.dtype == TD_BF16)
     return ir_infer_fail(ctx, "an image of bf16 with channels first");
   const bool pairs = may && ir_in(ctx, 1)->type.dtype == TD_BF16;
@@ -210,7 +210,7 @@ static void part_pairs(const kern_conv *c, const base_f32 *from, float *to) {
     part_rows(c, from, to);
     return;
   }
-  const int64_t parts = (c->group_out + c->panel - 1) / c->panel * c->taps, in = c->group_in;
+  const int64_t parts = c->groups * ((c->group_out + c->panel - 1) / c->panel) * c->taps, in = c->group_in;
   for (int64_t i = 0; i < parts; i++)
     for (int64_t k = 0; k < in; k++)
       for (int64_t m = 0; m < c->panel; m++)
@@ -242,7 +242,7 @@ static td_status reference(const base_call *call, bool transposed) {
   const base_f32 *w = ops_dense_f32(call, 1);
   if (!w) return base_no_memory(call->err, "scratch");
   if (base_in(call, 1)->dtype == TD_BF16) {
-    const size_t panels = (size_t)((c.group_out + c.panel - 1) / c.panel * c.panel);
+    const size_t panels = (size_t)(c.groups * ((c.group_out + c.panel - 1) / c.panel) * c.panel);
     float *rows = base_call_scratch(call, panels * (size_t)c.group_in, (size_t)c.taps * sizeof *rows);
     if (!rows) return base_no_memory(call->err, "scratch");
     part_pairs(&c, w, rows);
@@ -274,6 +274,7 @@ static bool takes_stored(const ir_kernel_query *query, const kern_row *row) {
   kern_conv c;
   if (!kern_conv_window(query->attrs, x->rank, channels, &c)) return false;
   c.panel = row->lanes;
+  if (c.groups > 1 && kern_takes_tiles(row)) return false;
   return kern_conv_stored(false, &c, TD_BF16, w->dims[0]) == kern_pairs_depth_of(row, c.group_in);
 }
 
@@ -367,12 +368,13 @@ static bool case_weights(ir_case *c, const conv_case *s, bool transposed, int64_
   kern_pack_conv(w, NULL, transposed, s->groups, s->panel, packed);
   *w = base_tensor_of(packed, TD_F32, 1, &count);
   if (!s->pairs) return true;
-  const int64_t parts = (s->out_channels + s->panel - 1) / s->panel * taps;
-  const int64_t stored = s->tiles ? kern_tiles_depth(s->channels) : kern_pairs_depth(s->channels);
+  const int64_t out = s->out_channels / s->groups, in = s->channels / s->groups;
+  const int64_t parts = s->groups * ((out + s->panel - 1) / s->panel) * taps;
+  const int64_t stored = s->tiles ? kern_tiles_depth(in) : kern_pairs_depth(in);
   count = parts * stored * s->panel;
   uint16_t *pairs = base_new(c->arena, uint16_t, (size_t)count + 1);
   if (!pairs) return false;
-  kern_pack_pairs(packed, s->channels, parts, s->panel, stored, pairs);
+  kern_pack_pairs(packed, in, parts, s->panel, stored, pairs);
   *w = base_tensor_of(pairs, TD_BF16, 1, &count);
   return true;
 }
@@ -546,7 +548,9 @@ static bool nth_case(ir_case *c, const conv_case *table, uint32_t count, bool tr
   if (!s) return false;
   s->panel = panels[number / count];
   s->tiles = number / count >= 7 && number / count < 10 && s->groups == 1 && (!s->channels_first || has_rows(s));
-  s->pairs = s->tiles || (number / count > 4 && s->groups == 1 && !s->channels_first);
+  const bool groups =
+      kern_conv_pairs_groups(s->groups, s->out_channels / s->groups, s->channels / s->groups, s->panel);
+  s->pairs = s->tiles || (number / count > 4 && groups && !s->channels_first);
   s->bf16 = s->pairs ? bf16[number / count] : 0;
   if (s->channels_first) s->bf16 &= ~(uint32_t)BF16_X;
   if (s->bf16) s->parts &= ~(uint32_t)(FRONT | FRONT_ROWS); /* whose last bit may decide how x is rounded */

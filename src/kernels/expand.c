@@ -57,9 +57,8 @@ td_status kern_expand_of(const base_call *call, kern_conv *window, kern_conv *ma
   fits = fits && window->groups == 1 && maker->panel > 0 && base_mul_i64(maker->taps, maker->group_in, &depth) &&
          kern_pack_count(expand && expand->dtype == TD_BF16 ? kern_pairs_depth(depth) : depth, maker->group_out,
                          maker->panel, &count) &&
-         expand && expand->rank == 1 &&
-         (size_t)expand->dims[0] == count && w->rank == 2 && w->dims[0] == window->taps &&
-         w->dims[1] == maker->group_out;
+         expand && expand->rank == 1 && (size_t)expand->dims[0] == count && w->rank == 2 &&
+         w->dims[0] == window->taps && w->dims[1] == maker->group_out;
   if (!fits) return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "an expanded image and its weights do not fit");
   window->groups = maker->group_out;
   window->group_in = window->group_out = 1;

@@ -15,10 +15,10 @@
 #include "kernels/conv.h"
 
 enum {
-  /* Panels of KERN_CONV_PANEL columns (pack.h); or of pairs of bf16 for a 1x1 one: x is rounded to that, too, and x and
-   * the result may be bf16. */
+  /* Panels of KERN_CONV_PANEL columns (pack.h); or of pairs of bf16 for a 1x1 one: x is rounded to that, too, and may
+   * be bf16. So may the result be, of either. */
   KERN_IN_EXPAND_W = KERN_EPILOGUE_END,
-  KERN_IN_EXPAND_BIAS,                  /* [channels]; may be absent */
+  KERN_IN_EXPAND_BIAS, /* [channels]; may be absent */
   KERN_EXPAND_END
 };
 /* Sizes of a call: of the window over the expanded image, with groups = channels, and of the convolution that makes

@@ -4,8 +4,8 @@
  *                                                  take that (pack.h)
  *
  * All who read the result round it to bf16 anyway, as operand 0, or add it to their sums, as residual; or it is one of
- * a window of which they read the largest, which is the same rounded before or behind. No bit of the former changes; a
- * residual is rounded once more.
+ * a window of which they read the largest, or a part of what they read of a concatenation, which is the same rounded
+ * before or behind. No bit of the former changes; a residual is rounded once more.
  *
  * Requires: packed weights; behind the pass chain, which moves loops into products. Keeps: shapes. Breaks: the types of
  * such values. */
@@ -14,28 +14,53 @@
 #include "kernels/pack.h"
 #include "passes/passes_priv.h"
 
+/* A pool or a concatenation. */
+typedef struct mover {
+  ir_node node;
+  bool reads_bf16;
+} mover;
+
 typedef struct between {
-  BASE_VEC(ir_node) products, pools;
+  BASE_VEC(ir_node) products;
+  BASE_VEC(mover) movers;
   BASE_VEC(uint32_t) reads; /* by value: uses that take bf16 */
 } between;
 
-/* A td::expand_depthwise by pairs, whose residual is f32. */
-static bool is_expansion(const ir_node_def *node) { return node->op->id == OP_td_expand_depthwise; }
-
-static bool expands_bf16(const passes_edit *e, const ir_node_def *node) {
-  const ir_type *x = ir_type_of(e->graph, node->in[0]);
-  return ir_type_of(e->graph, node->in[KERN_IN_EXPAND_W])->dtype == TD_BF16 && base_dim_known(x->dims[x->rank - 1]) &&
-         x->dims[x->rank - 1] % 2 == 0 && passes_int(node, "channels") % 2 == 0;
-}
-
-static bool takes_bf16(const passes_edit *e, const ir_node_def *node) {
-  if (is_expansion(node)) return expands_bf16(e, node);
+/* Does a product multiply pairs, by a kernel that takes x, a residual and a result of bf16? */
+static bool is_product(const passes_edit *e, const ir_node_def *node) {
   const bool linear = node->op->id == OP_td_linear;
   if (!linear && node->op->id != OP_td_conv) return false;
   const ir_type *w = ir_type_of(e->graph, node->in[1]);
   const kern_row *row = kern_select(linear ? KERN_LINEAR : KERN_CONV, TD_BF16, e->setting->isa);
   return w->dtype == TD_BF16 && row && kern_takes_bf16(row) && (!linear || passes_int(node, "pairs"));
 }
+
+static bool is_expansion(const ir_node_def *node) { return node->op->id == OP_td_expand_depthwise; }
+
+static bool is_even(base_dim dim) { return base_dim_known(dim) && dim % 2 == 0; }
+
+/* An expansion by pairs reads whole ones. */
+static bool expands_pairs(const passes_edit *e, const ir_node_def *node) {
+  const ir_type *x = ir_type_of(e->graph, node->in[0]);
+  return is_expansion(node) && ir_type_of(e->graph, node->in[KERN_IN_EXPAND_W])->dtype == TD_BF16 &&
+         is_even(x->dims[x->rank - 1]);
+}
+
+/* Could a node store its result as bf16? */
+static bool may_store(const passes_edit *e, const ir_node_def *node) {
+  const bool expansion = is_expansion(node) && kern_select(KERN_EXPAND_DEPTHWISE, TD_BF16, e->setting->isa) &&
+                         passes_int(node, "channels") % 2 == 0;
+  if (!expansion && !is_product(e, node)) return false;
+  const bool chain = base_attr_has(node->attrs, node->attrs->count - 1) && !kern_chain_in_front(node->attrs);
+  return !chain && node->out_count == 1 && kern_result_type(node->attrs) == TD_F32;
+}
+
+static bool is_maximum(const passes_edit *e, const ir_node_def *node) {
+  return node->op->id == OP_td_max_pool && node->out_count == 1 && passes_int(node, "channels_last") &&
+         kern_select(KERN_MAX_POOL, TD_BF16, e->setting->isa);
+}
+
+static bool is_join(const ir_node_def *node) { return node->op->id == OP_aten_cat; }
 
 static td_status count_read(passes_edit *e, ir_value v) {
   between *b = e->user;
@@ -48,25 +73,21 @@ static td_status count_read(passes_edit *e, ir_value v) {
   return TD_OK;
 }
 
-static bool is_maximum(const passes_edit *e, const ir_node_def *node) {
-  return node->op->id == OP_td_max_pool && node->out_count == 1 && passes_int(node, "channels_last") &&
-         kern_select(KERN_MAX_POOL, TD_BF16, e->setting->isa);
-}
-
 static td_status visit(passes_edit *e, ir_node id) {
   between *b = e->user;
   const ir_node_def *node = ir_node_of(e->graph, id);
-  if (is_maximum(e, node)) {
-    ir_node *pool = base_vec_push(e->scratch, &b->pools);
-    if (!pool) return base_no_memory(e->err, "a pass");
-    *pool = id;
+  const bool moves = is_maximum(e, node) || is_join(node), product = is_product(e, node);
+  if (moves) {
+    mover *more = base_vec_push(e->scratch, &b->movers);
+    if (!more) return base_no_memory(e->err, "a pass");
+    *more = (mover){.node = id};
+  } else if (may_store(e, node)) {
+    ir_node *more = base_vec_push(e->scratch, &b->products);
+    if (!more) return base_no_memory(e->err, "a pass");
+    *more = id;
   }
-  if (!takes_bf16(e, node)) return TD_OK;
-  ir_node *more = base_vec_push(e->scratch, &b->products);
-  if (!more) return base_no_memory(e->err, "a pass");
-  *more = id;
-  if (!kern_chain_in_front(node->attrs)) TRY(count_read(e, node->in[0]));
-  const bool residual = !is_expansion(node) && node->in_count > KERN_IN_RESIDUAL && node->in[KERN_IN_RESIDUAL].id;
+  if ((product && !kern_chain_in_front(node->attrs)) || expands_pairs(e, node)) TRY(count_read(e, node->in[0]));
+  const bool residual = product && node->in_count > KERN_IN_RESIDUAL && node->in[KERN_IN_RESIDUAL].id;
   return residual ? count_read(e, node->in[KERN_IN_RESIDUAL]) : TD_OK;
 }
 
@@ -75,43 +96,78 @@ static bool all_read_bf16(const passes_edit *e, ir_value v) {
   return v.id < b->reads.count && b->reads.at[v.id] == passes_uses(e, v);
 }
 
+/* Is a value bf16 when all that read it take that? */
+static bool comes_as_bf16(const passes_edit *e, ir_value v) {
+  const ir_value_def *def = ir_value_of(e->graph, v);
+  const ir_node_def *from = def->node.id && def->index == 0 ? ir_node_of(e->graph, def->node) : NULL;
+  if (!from || !from->op || !all_read_bf16(e, v)) return false;
+  if (is_maximum(e, from)) return comes_as_bf16(e, from->in[0]);
+  return is_join(from) || may_store(e, from);
+}
+
+static void take_back(between *b, const ir_node_def *node) {
+  b->reads.at[node->out[0].id] = 0; /* it is not bf16 */
+  for (uint32_t k = 0; k < node->in_count; k++) b->reads.at[node->in[k].id]--;
+}
+
+/* Movers of which all is read as bf16 read so themselves, the last ones first; but for those with an operand that stays
+ * f32. What such a one takes back another may have counted on. */
+static td_status count_movers(passes_edit *e) {
+  between *b = e->user;
+  for (uint32_t i = b->movers.count; i-- > 0;) {
+    mover *m = &b->movers.at[i];
+    const ir_node_def *node = ir_node_of(e->graph, m->node);
+    m->reads_bf16 = all_read_bf16(e, node->out[0]);
+    for (uint32_t k = 0; k < node->in_count && m->reads_bf16; k++) TRY(count_read(e, node->in[k]));
+  }
+  for (bool again = true; again;) {
+    again = false;
+    for (uint32_t i = 0; i < b->movers.count; i++) {
+      mover *m = &b->movers.at[i];
+      const ir_node_def *node = ir_node_of(e->graph, m->node);
+      bool all = m->reads_bf16 && all_read_bf16(e, node->out[0]);
+      for (uint32_t k = 0; k < node->in_count && all; k++) all = comes_as_bf16(e, node->in[k]);
+      if (all || !m->reads_bf16) continue;
+      m->reads_bf16 = false;
+      take_back(b, node);
+      again = true;
+    }
+  }
+  return TD_OK;
+}
+
 /* The result of a product of which all uses take bf16. */
 static td_status store_bf16(passes_edit *e, ir_node id) {
   ir_refresh(e->graph, id);
   const ir_node_def node = *ir_node_of(e->graph, id);
-  const ir_value out = node.out[0];
-  const bool chain = base_attr_has(node.attrs, node.attrs->count - 1) && !kern_chain_in_front(node.attrs);
-  if (chain || kern_result_type(node.attrs) != TD_F32 || node.out_count > 1 || !all_read_bf16(e, out)) return TD_OK;
   base_arg args[IR_NODE_ARGS];
+  ir_value made;
+  if (!all_read_bf16(e, node.out[0])) return TD_OK;
   uint32_t count = ir_node_args(&node, args);
   args[count++] = ARG_DTYPE("result", TD_BF16);
   const ir_new_node spec = {.in = node.in, .in_count = node.in_count, .args = args, .arg_count = count};
-  ir_value made;
   TRY(passes_add(e, id, node.op->id, spec, NULL, &made));
   return passes_take_place(e, id, made);
 }
 
-/* A pool of what is bf16 now. */
-static td_status pool_bf16(passes_edit *e, ir_node id) {
+/* A mover whose operands are bf16 now. */
+static td_status move_bf16(passes_edit *e, ir_node id) {
   ir_refresh(e->graph, id);
   const ir_node_def node = *ir_node_of(e->graph, id);
   base_arg args[IR_NODE_ARGS];
   ir_value made;
-  if (ir_type_of(e->graph, node.in[0])->dtype != TD_BF16 || ir_type_of(e->graph, node.out[0])->dtype == TD_BF16)
-    return TD_OK;
-  const ir_new_node spec = {.in = node.in, .in_count = 1, .args = args, .arg_count = ir_node_args(&node, args)};
+  const ir_new_node spec = {
+      .in = node.in, .in_count = node.in_count, .args = args, .arg_count = ir_node_args(&node, args)};
   TRY(passes_add(e, id, node.op->id, spec, NULL, &made));
   return passes_take_place(e, id, made);
 }
 
 static td_status finish(passes_edit *e) {
   const between *b = e->user;
-  for (uint32_t i = b->pools.count; i-- > 0;) { /* one behind another first */
-    const ir_node_def *pool = ir_node_of(e->graph, b->pools.at[i]);
-    if (all_read_bf16(e, pool->out[0])) TRY(count_read(e, pool->in[0]));
-  }
+  TRY(count_movers(e));
   for (uint32_t i = 0; i < b->products.count; i++) TRY(store_bf16(e, b->products.at[i]));
-  for (uint32_t i = 0; i < b->pools.count; i++) TRY(pool_bf16(e, b->pools.at[i]));
+  for (uint32_t i = 0; i < b->movers.count; i++)
+    if (b->movers.at[i].reads_bf16) TRY(move_bf16(e, b->movers.at[i].node));
   return TD_OK;
 }
 

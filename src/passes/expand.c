@@ -3,9 +3,9 @@
  *
  *     depthwise_conv(conv(x))  ->  expand_depthwise(x)
  *
- * Requires: weights that are packed, f32 or pairs of bf16; the convolution without groups or any epilogue but a bias and an activation, of
- * stride 1 and without padding unless its image stands channels first; a window for which there is a kernel, and sizes
- * at which it pays (kernels/expand.h). Keeps: types, bits. Breaks: nothing. */
+ * Requires: weights that are packed, f32 or pairs of bf16; the convolution without groups or any epilogue but a bias
+ * and an activation, of stride 1 and without padding unless its image stands channels first; a window for which there
+ * is a kernel, and sizes at which it pays (kernels/expand.h). Keeps: types, bits. Breaks: nothing. */
 #include "kernels/expand.h"
 #include "kernels/kernels.h"
 #include "kernels/pack.h"
@@ -84,9 +84,9 @@ static td_status fuse(passes_edit *e, ir_node id, const ir_node_def *conv) {
 static const kern_row *row_of(const passes_edit *e, const ir_node_def *conv) {
   const td_dtype w = ir_type_of(e->graph, conv->in[1])->dtype;
   const kern_row *row = kern_select(KERN_EXPAND_DEPTHWISE, w, e->setting->isa);
-  const bool pairs = w == TD_BF16;
-  if (pairs && passes_int(conv, "channels_first")) return NULL;
-  return pairs && kern_takes_tiles(kern_select(KERN_CONV, w, e->setting->isa)) ? NULL : row;
+  if (!row || w != TD_BF16) return row;
+  const kern_row *alone = kern_select(KERN_CONV, w, e->setting->isa);
+  return passes_int(conv, "channels_first") || !alone || kern_takes_tiles(alone) ? NULL : row;
 }
 
 static td_status visit(passes_edit *e, ir_node id) {

@@ -345,8 +345,8 @@ static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bo
   const kern_row *by = kern_select(KERN_CONV, TD_BF16, e->setting->isa);
   const bool tiles = by && kern_takes_tiles(by);
   const int64_t deep = tiles ? PAIRS_DEPTH : PAIRS_DEPTH / 2; /* a tile of pairs costs less */
-  const bool may =
-      !transposed && takes_groups(by, p, group_in) && taps * group_in >= deep && (first || PAIRS_BLOCK >= 2 * taps * row->lanes);
+  const bool may = !transposed && takes_groups(by, p, group_in) && taps * group_in >= deep &&
+                   (first || PAIRS_BLOCK >= 2 * taps * row->lanes);
   int64_t pairs = may ? takes_pairs(e, p, KERN_CONV, row, group_in) : 0;
   if (pairs && first) {
     pairs = row_numbers(e, p);
@@ -408,9 +408,10 @@ static td_status find_candidate(passes_edit *e, ir_node id) {
   if (node->op->id != OP_td_conv || passes_int(node, "panel")) return TD_OK;
   const base_tensor *w = passes_constant(e, node, 1);
   if (!w || w->dtype != TD_F32 || base_tensor_numel(w) == 0 || !winograd_layer(e, node, w, &choice.layer)) return TD_OK;
-  const bool pairs = bf16 && kern_conv_pairs_groups(choice.layer.groups, choice.layer.channels,
-                                                    choice.layer.channels_in, bf16->lanes);
-  choice.layer.direct_speed = pairs && (choice.layer.groups == 1 || !kern_takes_tiles(bf16)) ? kern_pairs_speed(bf16) : 1;
+  const bool pairs =
+      bf16 && kern_conv_pairs_groups(choice.layer.groups, choice.layer.channels, choice.layer.channels_in, bf16->lanes);
+  choice.layer.direct_speed =
+      pairs && (choice.layer.groups == 1 || !kern_takes_tiles(bf16)) ? kern_pairs_speed(bf16) : 1;
   const ir_scaled *s = passes_scaled_of(e->graph, w);
   base_tensor plain = *w;
   if (s) plain.data = s->from.data;

@@ -54,7 +54,7 @@ static void residuals_are_read_so_too(void **state) {
   (void)state;
   static const char sum[] = FIRST SECOND "%7 = td::conv(%6, %1, -, %5) {kernel = [1, 1], " CONV "}\n" LAST;
   expect_changes("avx512_amx", sum, 2);
-  expect_changes("avx512_bf16", sum, 0);
+  expect_changes("avx512_bf16", sum, 2);
   expect_changes("avx2", sum, 0);
 }
 
@@ -65,7 +65,40 @@ static void so_are_maxima_of_windows(void **state) {
                  FIRST POOL(6, 5) POOL(7, 6) "%8 = td::conv(%7, %1) {kernel = [1, 1], " CONV "}\noutput \"y\" %8\n", 3);
   expect_changes("avx512_amx", FIRST POOL(6, 5) POOL(7, 6) LAST, 0);
   expect_changes("avx512_amx", INPUTS POOL(6, 0) "%7 = td::conv(%6, %1) {kernel = [1, 1], " CONV "}\n" LAST, 0);
-  expect_changes("avx512_bf16", FIRST POOL(6, 5) "%7 = td::conv(%6, %1) {kernel = [1, 1], " CONV "}\n" LAST, 0);
+  expect_changes("avx512_bf16", FIRST POOL(6, 5) "%7 = td::conv(%6, %1) {kernel = [1, 1], " CONV "}\n" LAST, 2);
+}
+
+#define WEIGHTS_64 "input %4 \"w64\": bf16[2048]\n"
+#define PART(out, in) "%" #out " = td::conv(%" #in ", %1) {kernel = [1, 1], " CONV "}\n"
+#define JOIN(out, a, b) "%" #out " = aten::cat(%" #a ", %" #b ") {dim = 3}\n"
+#define READS(out, in) "%" #out " = td::conv(%" #in ", %4) {kernel = [1, 1], " CONV "}\n"
+static void so_are_parts_of_concatenations(void **state) {
+  (void)state;
+  const char *level = "avx512_bf16";
+  expect_changes(level, INPUTS WEIGHTS_64 PART(5, 0) PART(6, 5) JOIN(7, 5, 6) READS(8, 7) "output \"y\" %8\n", 3);
+  /* a part that is the graph's, and what only such a concatenation read */
+  expect_changes(level, INPUTS WEIGHTS_64 PART(5, 0) JOIN(7, 5, 0) READS(8, 7) "output \"y\" %8\n", 0);
+  expect_changes(level,
+                 INPUTS WEIGHTS_64 PART(5, 0) POOL(6, 5) POOL(7, 0) JOIN(8, 6, 7) READS(9, 8) "output \"y\" %9\n", 0);
+  /* another reads the part, or the whole */
+  expect_changes(
+      level, INPUTS WEIGHTS_64 PART(5, 0) PART(6, 0) JOIN(7, 5, 6) READS(8, 7) "output \"y\" %8\noutput \"z\" %6\n", 0);
+  expect_changes(
+      level, INPUTS WEIGHTS_64 PART(5, 0) PART(6, 0) JOIN(7, 5, 6) READS(8, 7) "output \"y\" %8\noutput \"z\" %7\n", 0);
+}
+
+static void so_are_images_of_expansions(void **state) {
+  (void)state;
+#define EXPAND(out, in, w, channels)                                \
+  "%" #out " = td::expand_depthwise(%" #in ", %4, -, -, -, -, %" #w \
+  ") {kernel = [3, 3], padding = [1, 1, 1, 1], "                    \
+  "channels = " #channels ", panel = 16}\n"
+#define WINDOW(channels) "input %4 \"window\": f32[9, " #channels "]\n"
+  const char *level = "avx512_bf16";
+  expect_changes(level, FIRST WINDOW(32) EXPAND(6, 5, 1, 32) "%7 = td::conv(%6, %1) {kernel = [1, 1], " CONV "}\n" LAST,
+                 2);
+  expect_changes("avx512_amx", FIRST WINDOW(32) EXPAND(6, 5, 1, 32) "output \"y\" %6\n", 1);
+  expect_changes(level, FIRST WINDOW(32) EXPAND(6, 5, 1, 32) "output \"y\" %6\n", 1);
 }
 
 static void others_stay(void **state) {
@@ -81,6 +114,9 @@ static void others_stay(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(a_value_is_stored_as_its_readers_take_it),
                                      cmocka_unit_test(residuals_are_read_so_too),
-                                     cmocka_unit_test(so_are_maxima_of_windows), cmocka_unit_test(others_stay)};
+                                     cmocka_unit_test(so_are_maxima_of_windows),
+                                     cmocka_unit_test(so_are_parts_of_concatenations),
+                                     cmocka_unit_test(so_are_images_of_expansions),
+                                     cmocka_unit_test(others_stay)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

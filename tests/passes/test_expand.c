@@ -48,15 +48,33 @@ static void a_first_layer_is_made_where_it_is_read(void **state) {
       1);
 }
 
-static void expect_none(uint32_t isa, const char *text) {
+static void expect_changes(uint32_t isa, const char *text, uint32_t expected) {
   base_arena *arena = base_arena_new(&base_libc_allocator);
   ir_graph *graph = parse_graph(arena, text, &base_libc_allocator);
   td_error err;
   uint32_t changes = 0;
   assert_int_equal(find_pass("expand")->run(graph, &(passes_setting){.isa = isa}, &changes, &err), TD_OK);
-  assert_int_equal(changes, 0);
+  assert_int_equal(changes, expected);
   ir_graph_free(graph);
   base_arena_free(arena);
+}
+
+static void expect_none(uint32_t isa, const char *text) { expect_changes(isa, text, 0); }
+
+/* Weights that are pairs of bf16, where a kernel takes them; not those of tiles. */
+static void pairs_are_too(void **state) {
+  (void)state;
+  static const char text[] =
+      "input %0 \"x\": f32[n, 40, 40, 32]\n"
+      "input %1 \"w\": bf16[512]\n"
+      "input %2 \"window\": f32[9, 16]\n"
+      "%3 = td::conv(%0, %1) {kernel = [1, 1], channels = 16, panel = 16}\n"
+      "%4 = td::depthwise_conv(%3, %2) {kernel = [3, 3], padding = [1, 1, 1, 1], groups = 16, "
+      "channels = 16, panel = 1}\n"
+      "output \"y\" %4\n";
+  expect_changes(level_of("avx512_bf16"), text, 1);
+  expect_none(level_of("avx512_bf16") | level_of("avx512_amx"), text);
+  expect_none(level_of("avx512"), text);
 }
 
 static void others_stay(void **state) {
@@ -74,6 +92,6 @@ static void others_stay(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(an_expansion_is_made_where_it_is_read),
                                      cmocka_unit_test(a_first_layer_is_made_where_it_is_read),
-                                     cmocka_unit_test(others_stay)};
+                                     cmocka_unit_test(pairs_are_too), cmocka_unit_test(others_stay)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

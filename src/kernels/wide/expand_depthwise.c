@@ -38,8 +38,9 @@ enum {
 typedef struct layer {
   kern_conv conv; /* of the window over the expanded image */
   kern_conv maker;
-  const gemm_pairs *pairs; /* elements are pairs; NULL: they are f32 */
-  int64_t depth;           /* elements of a pixel of x, or of a window over it */
+  const gemm_pairs *pairs;                                 /* elements are pairs; NULL: they are f32 */
+  void (*narrow)(float *to, const float *from, int64_t n); /* rounds results to bf16 */
+  int64_t depth;                                           /* elements of a pixel of x, or of a window over it */
   const float *x;
   int64_t x_pitch;
   int64_t rounded; /* floats of a pixel of x that has to be rounded to pairs; 0: it has not */
@@ -160,7 +161,7 @@ static void run_task(const layer *l, desk *d, int64_t task) {
                       .rest = l->has_rest ? &rest : NULL};
   if (l->bf16.c) {
     const gemm_bf16 at = gemm_bf16_at(&l->bf16, sample * c->out_size, channel);
-    p.narrow = l->pairs->narrow;
+    p.narrow = l->narrow;
     p.y_16 = at.c;
     p.pitch_16 = at.c_pitch;
   }
@@ -272,7 +273,8 @@ static bool make_desk(const base_call *call, const layer *l, desk *d) {
 
 td_status KERN_NAME(expand_depthwise_by)(const base_call *call, const gemm_pairs *pairs) {
   if (base_tensor_numel(base_out(call, 0)) == 0) return TD_OK;
-  layer l = {.pairs = pairs};
+  const bool narrow = base_in(call, KERN_IN_EXPAND_W)->dtype == TD_BF16;
+  layer l = {.pairs = narrow ? pairs : NULL, .narrow = pairs ? pairs->narrow : NULL};
   TRY(describe(call, &l));
   int64_t total = l.conv.batch * l.bands * l.blocks;
   desk d;

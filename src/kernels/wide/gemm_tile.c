@@ -74,9 +74,9 @@ V_INLINE void multiply_rows(vf *sums, const float *const *a, const float *const 
 }
 
 /* Tiles that fill the registers have a short loop unrolled: what counts and branches takes places of multiply-adds. */
-enum { STEPS = 4, UNROLLED_SUMS = MASKED ? 16 : 8 };
+enum { STEPS = 4, UNROLLED_SUMS = MASKED ? 16 : 8, PACKED_SUMS = 20 };
 /* The lines of fewer rows fall into one set of the cache without harm. */
-#define PACKED_TILE(rows, panels) (GEMM_PACKS(panels) && (rows) * (panels) >= UNROLLED_SUMS)
+#define PACKED_TILE(rows, panels) (GEMM_PACKS(panels) && (rows) * (panels) >= PACKED_SUMS)
 /* Of fewer sums what is fetched beside them is little: all of it goes to the first-level cache. */
 enum { FAR_SUMS = 8 };
 #define FAR_TILE(rows, panels) ((panels) > 1 && (rows) * (panels) >= FAR_SUMS)

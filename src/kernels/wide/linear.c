@@ -81,7 +81,8 @@ td_status KERN_NAME(linear_by)(const base_call *call, const gemm_pairs *pairs) {
   g.b = base_attr_int(call->attrs, KERN_LINEAR_PANEL) ? base_in(call, 1)->data : pack_now(call, g.k, g.n);
   if (!g.b) return base_no_memory(call->err, "scratch");
   const int64_t rows = x->rank > 1 ? g.m / x->dims[0] : 1; /* of a sample */
-  if (!g.front && !pairs && base_attr_int(call->attrs, KERN_LINEAR_STRASSEN) && kern_strassen_pays(rows, g.n, g.k, V_LANES))
+  if (!g.front && !pairs && base_attr_int(call->attrs, KERN_LINEAR_STRASSEN) &&
+      kern_strassen_pays(rows, g.n, g.k, V_LANES))
     return KERN_NAME(strassen)(call, &g, rows);
   gemm_grid grid = KERN_NAME(gemm_grid)(call, g.m, g.n, g.k);
   gemm_packed packed;

@@ -3,10 +3,10 @@
 #define PIXEL_DOT(x, w, sum) p_dot(sum, x, w)
 #include "kernels/wide/pixel_tile_priv.h"
 
-#define PANELS(n, rows)                                  \
-  static void run_##n(const pixel_tiles *p) {            \
-    if (p->pixels < (rows)) multiply(p, 1, n, true);     \
-    else multiply(p, rows, n, true);                     \
+#define PANELS(n, rows)                              \
+  static void run_##n(const pixel_tiles *p) {        \
+    if (p->pixels < (rows)) multiply(p, 1, n, true); \
+    else multiply(p, rows, n, true);                 \
   }
 PANELS(1, ROWS_1)
 PANELS(2, ROWS_2)

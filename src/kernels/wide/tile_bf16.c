@@ -15,9 +15,9 @@ typedef struct strip {
   int64_t c_pitch;
   gemm_bf16 bf16;
   const float *row[MOST_ROWS], *panel[MOST_PANELS]; /* of the tap at work; those that are missing are the last again */
-  int64_t rows, panels, columns; /* that there are */
-  vf first[MOST_PANELS];         /* sums begin with these or, where they go on, with those below */
-  vf sums[MOST_SUMS];            /* [row][panel] */
+  int64_t rows, panels, columns;                    /* that there are */
+  vf first[MOST_PANELS];                            /* sums begin with these or, where they go on, with those below */
+  vf sums[MOST_SUMS];                               /* [row][panel] */
 } strip;
 
 /* So many row pointers stay in registers; more are read again for every k (gemm_tile.c). */
@@ -52,6 +52,9 @@ V_INLINE void multiply(vf *sum, strip *s, const int rows, const int panels) {
     V_FOR(p, panels) b[p] += skip;
   }
 }
+
+/* Sizes that most tiles have: of others that would be more code than it gains. */
+#define FINISHES(rows, panels) ((rows) * (panels) == MOST_SUMS || (rows) == MOST_ROWS)
 
 /* Sums of whole panels to C, through the epilogue. */
 V_INLINE void finish(const vf *sum, const strip *s, const int rows, const int panels) {
@@ -98,12 +101,12 @@ V_TEMPLATE void run(strip *s, const int rows, const int panels) {
   vf sum[MOST_SUMS];
   start(sum, s, rows, panels);
   multiply(sum, s, rows, panels);
-  if (rows * panels == MOST_SUMS && s->columns == panels * V_LANES) finish(sum, s, rows, panels);
+  if (FINISHES(rows, panels) && s->columns == panels * V_LANES) finish(sum, s, rows, panels);
   else V_FOR(i, rows * panels) s->sums[i] = sum[i];
 }
 
 /* The smallest first. */
-#define SIZES(X) X(1, 4) X(1, 8) X(4, 2) X(3, 4) X(12, 2) X(8, 3) X(6, 4)
+#define SIZES(X) X(1, 4) X(1, 8) X(3, 4) X(12, 1) X(12, 2) X(8, 3) X(6, 4)
 #define SIZED(rows, panels) \
   static void run_##rows##x##panels(strip *s) { run(s, rows, panels); }
 #define SIZE(rows, panels) {run_##rows##x##panels, rows, panels},
@@ -186,7 +189,7 @@ static void run_strip(strip *s, const kern_epilogue *whole, int64_t first, int64
   size_t size = 0;
   while (sizes[size].rows < s->rows || sizes[size].panels < s->panels) size++;
   const int64_t wide = sizes[size].panels;
-  const bool whole_columns = sizes[size].rows * wide == MOST_SUMS && s->columns == wide * V_LANES;
+  const bool whole_columns = FINISHES(sizes[size].rows, wide) && s->columns == wide * V_LANES;
   const bool direct = whole_columns && kern_epilogue_cheap(&e, limits) && !e.scale && !e.shift;
   s->e = direct ? &e : &start;
   s->bf16 = direct ? bf16 : (gemm_bf16){0};

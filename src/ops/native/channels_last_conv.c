@@ -540,16 +540,18 @@ static bool has_rows(const conv_case *s) {
 
 /* Each with weights as the model has them, then packed for every level's panels. */
 static bool nth_case(ir_case *c, const conv_case *table, uint32_t count, bool transposed, uint32_t number) {
-  static const int64_t panels[] = {0, 1, 4, 8, 16, 16, 4, 16, 16, 16, 16, 4}; /* the last seven of pairs, three for tiles */
-  static const uint32_t bf16[] = {[8] = BF16_X | BF16_RESIDUAL | BF16_RESULT, [9] = BF16_RESULT,
-                                  [10] = BF16_X | BF16_RESIDUAL | BF16_RESULT, [11] = BF16_X | BF16_RESIDUAL};
+  static const int64_t panels[] = {0, 1,  4,  8,  16, 16,
+                                   4, 16, 16, 16, 16, 4}; /* the last seven of pairs, three for tiles */
+  static const uint32_t bf16[] = {[8] = BF16_X | BF16_RESIDUAL | BF16_RESULT,
+                                  [9] = BF16_RESULT,
+                                  [10] = BF16_X | BF16_RESIDUAL | BF16_RESULT,
+                                  [11] = BF16_X | BF16_RESIDUAL};
   if (number >= count * (transposed ? 5 : OPS_COUNT(panels))) return false;
   conv_case *s = base_arena_copy(c->arena, &table[number % count], sizeof *s);
   if (!s) return false;
   s->panel = panels[number / count];
   s->tiles = number / count >= 7 && number / count < 10 && s->groups == 1 && (!s->channels_first || has_rows(s));
-  const bool groups =
-      kern_conv_pairs_groups(s->groups, s->out_channels / s->groups, s->channels / s->groups, s->panel);
+  const bool groups = kern_conv_pairs_groups(s->groups, s->out_channels / s->groups, s->channels / s->groups, s->panel);
   s->pairs = s->tiles || (number / count > 4 && groups && !s->channels_first);
   s->bf16 = s->pairs ? bf16[number / count] : 0;
   if (s->channels_first) s->bf16 &= ~(uint32_t)BF16_X;

@@ -68,9 +68,12 @@ static td_status infer_window(ir_infer *ctx) {
   if (!is_first_layer(ctx->attrs) && (strides || paddings))
     return ir_infer_fail(ctx, "only a first layer has a stride and padding");
   const ir_info *w = ir_in(ctx, KERN_IN_EXPAND_W), *residual = ir_in(ctx, KERN_IN_RESIDUAL);
-  const bool pairs = w && w->type.dtype == TD_BF16;
   if (residual && residual->type.dtype != TD_F32) return ir_infer_fail(ctx, "the residual must be f32");
-  if (!is_first_layer(ctx->attrs) || x->type.rank == IR_UNRANKED) return ops_infer_conv(ctx, NULL, pairs);
+  if (!is_first_layer(ctx->attrs) || x->type.rank == IR_UNRANKED) {
+    if (x->type.dtype == TD_BF16 && !(w && w->type.dtype == TD_BF16))
+      return ir_infer_fail(ctx, "an image of bf16 for weights of f32");
+    return ops_infer_conv(ctx, NULL, true);
+  }
   if (x->type.rank != 4) return ir_infer_fail(ctx, "it takes planes");
   ir_info image = *x;
   for (int32_t i = 0; i < 2; i++) image.type.dims[1 + i] = expanded_dim(ctx->dims, ctx->attrs, i, x->type.dims[2 + i]);
@@ -79,7 +82,7 @@ static td_status infer_window(ir_infer *ctx) {
   for (uint32_t i = 1; i < ctx->in_count; i++) in[i] = ctx->in[i];
   const ir_info *const *given = ctx->in;
   ctx->in = in;
-  td_status status = ops_infer_conv(ctx, NULL, false);
+  td_status status = ops_infer_conv(ctx, NULL, true);
   ctx->in = given;
   return status;
 }
@@ -191,14 +194,16 @@ static td_status expand_depthwise_reference(const base_call *call) {
 static bool takes_numbers(const ir_kernel_query *query, const kern_row *row) {
   const ir_type *x = &query->in[0]->type;
   const bool whole = x->dtype != TD_BF16 || (base_dim_known(x->dims[x->rank - 1]) && x->dims[x->rank - 1] % 2 == 0);
-  const bool wide = kern_result_type(query->attrs) == TD_F32 || base_attr_int(query->attrs, KERN_CONV_CHANNELS) % 2 == 0;
+  const bool wide =
+      kern_result_type(query->attrs) == TD_F32 || base_attr_int(query->attrs, KERN_CONV_CHANNELS) % 2 == 0;
   return whole && wide && ops_takes_types(query, row);
 }
 
 static const kern_row *expand_depthwise_kernel(const ir_kernel_query *query) {
   const base_attrs *a = query->attrs;
   const ir_info *w = query->in_count > KERN_IN_EXPAND_W ? query->in[KERN_IN_EXPAND_W] : NULL;
-  const kern_row *row = w ? kern_select(KERN_EXPAND_DEPTHWISE, w->type.dtype, query->isa) : NULL;
+  const bool pairs = kern_result_type(query->attrs) == TD_BF16 || (w && w->type.dtype == TD_BF16);
+  const kern_row *row = w ? kern_select(KERN_EXPAND_DEPTHWISE, pairs ? TD_BF16 : TD_F32, query->isa) : NULL;
   if (!row || !takes_numbers(query, row)) return NULL;
   for (int32_t i = 0; i < 2; i++)
     if (!kern_expand_has(base_attr_int_at(a, KERN_CONV_KERNEL, i, 0), base_attr_int_at(a, KERN_CONV_STRIDE, i, 1),
@@ -357,6 +362,7 @@ static bool cases_expand_depthwise(ir_case *c, uint32_t number) {
   if (s->expand_act == ACT(clamp)) ops_case_arg(c, ARG_FLOAT("expand_act_b", 0.75));
   const uint32_t kind = number % OPS_COUNT(panels);
   if (!add_operands(c, s, panel, number)) return false;
+  if (s->first_kernel[0] && kind >= 6) return ops_case_bf16(c, BF16_RESULT, s->parts);
   if (kind < 4 || s->first_kernel[0]) return true;
   return case_pairs(c, s, panel) && (kind < 6 || ops_case_bf16(c, BF16_X | BF16_RESULT, s->parts));
 }

@@ -216,8 +216,8 @@ static bool case_epilogue(ir_case *c, uint32_t variant, int32_t rank, const int6
 /* Packed weights of 16 bits. */
 static bool case_halves(ir_case *c, uint32_t number, int64_t *dims, int32_t *rank) {
   static const uint32_t bf16[HALF_KINDS] = {
-      [9] = BF16_X,   [10] = BF16_RESULT, [11] = BF16_X | BF16_RESULT, [12] = BF16_X | BF16_RESIDUAL | BF16_RESULT,
-      [13] = BF16_X,  [14] = BF16_RESULT, [15] = BF16_X | BF16_RESIDUAL, [16] = BF16_X | BF16_RESIDUAL | BF16_RESULT};
+      [9] = BF16_X,  [10] = BF16_RESULT, [11] = BF16_X | BF16_RESULT,   [12] = BF16_X | BF16_RESIDUAL | BF16_RESULT,
+      [13] = BF16_X, [14] = BF16_RESULT, [15] = BF16_X | BF16_RESIDUAL, [16] = BF16_X | BF16_RESIDUAL | BF16_RESULT};
   const uint32_t kind = number % HALF_KINDS;
   const bool tiles = kind >= 8 && kind < 13, pairs = kind >= 8 || kind % 4 == 3;
   const td_dtype dtype = pairs || kind % 2 ? TD_BF16 : TD_F16;

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 bool core_run_enter(pid_t process, bool *busy, const char *forked, const char *running) {
@@ -101,11 +102,18 @@ static td_status set_input(core_run *r, size_t i) {
   return td_session_set_input_strided(r->session, i, &in->view.tensor, in->view.strides, &r->err);
 }
 
+/* Large results are of large pages: the system clears their memory anew for each call, which with small ones takes
+ * several times as long. */
 static void *new_memory(const td_tensor *t) {
-  enum { ALIGN = 64 };
+  enum { ALIGN = 64, LARGE_PAGE = 2 << 20, LARGE = 2 * LARGE_PAGE };
   size_t bytes = core_dtype_bytes(t->dtype);
   for (int32_t k = 0; k < t->rank; k++) bytes *= (size_t)t->dims[k]; /* the plan was made for them: no overflow */
-  return aligned_alloc(ALIGN, (bytes / ALIGN + 1) * ALIGN);
+  const size_t align = bytes >= LARGE ? LARGE_PAGE : ALIGN, whole = (bytes / align + 1) * align;
+  void *memory = aligned_alloc(align, whole);
+#if defined MADV_HUGEPAGE
+  if (memory && align == LARGE_PAGE) madvise(memory, whole, MADV_HUGEPAGE);
+#endif
+  return memory;
 }
 
 bool core_run_new_output(core_run *r, size_t i) {

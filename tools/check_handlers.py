@@ -216,10 +216,10 @@ class Checks:
 
 
 @contextlib.contextmanager
-def serving(checks, folder, *words, python=sys.executable, temporary="."):
+def serving(checks, folder, *words, python=sys.executable, temporary=".", **variables):
     log = open(pathlib.Path(folder, "log"), "w+")
     server = subprocess.Popen([checks.program, "--port", "0", "--python", python, *words], cwd=folder, stdout=subprocess.PIPE, stderr=log,
-                              text=True, env={**os.environ, "TMPDIR": temporary})
+                              text=True, env={**os.environ, "TMPDIR": temporary, **variables})
     try:
         line = server.stdout.readline()
         if not line:
@@ -320,20 +320,60 @@ def status_of(pid, name):
     return next((line.split()[1] for line in lines if line.startswith(name + ":")), "")
 
 
+def children_of(pid):
+    return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def check_spawner(c, server):
-    """The server starts nothing; when the process that does has ended, workers are not replaced, and requests are told so."""
+    """The server starts nothing. The process that does is replaced when it has ended; without the one that replaces it,
+    workers are not, and requests are told so."""
     worker = workers_of(c, "echo")[0]
     spawner = int(status_of(worker, "PPid"))
-    c.expect("the server has one child", pathlib.Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split(), [str(spawner)])
-    c.expect("all have a filter", [status_of(pid, "Seccomp") for pid in (server.pid, spawner, worker)], ["2"] * 3)
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        reply = pool.submit(c.message, "sleep0.9")
-        time.sleep(0.3)
-        os.kill(spawner, signal.SIGKILL)
-        c.expect("its workers end", c.wait_for(lambda: not is_running(worker)), True)
-        c.expect("the reply of one that was at work", reply.result()[0], 500)
+    keeper = int(status_of(spawner, "PPid"))
+    c.expect("the server has one child", children_of(server.pid), [keeper])
+    c.expect("which has one", children_of(keeper), [spawner])
+    c.expect("all have a filter", [status_of(pid, "Seccomp") for pid in (server.pid, keeper, spawner, worker)], ["2"] * 4)
+    for i in range(3):
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            reply = pool.submit(c.message, "sleep0.9")
+            time.sleep(0.3)
+            os.kill(spawner, signal.SIGKILL)
+            c.expect("its workers end", c.wait_for(lambda: not is_running(worker)), True)
+            c.expect("the reply of one that was at work", reply.result()[0], 500)
+        c.expect("another takes its place", c.wait_for(lambda: workers_of(c, "echo") not in ([], [worker])), True)
+        c.expect("the next reply", c.echo("hello")[0], 200)
+        c.expect("all is well", c.ask("/ping")[0], 200)
+        worker, before = workers_of(c, "echo")[0], spawner
+        spawner = int(status_of(worker, "PPid"))
+        c.expect("of another spawner", (spawner != before, children_of(keeper)), (True, [spawner]))
+    os.kill(keeper, signal.SIGKILL)
+    c.expect("workers stay without the keeper", (c.echo("pid"), c.ask("/ping")[0]), ((200, worker), 200))
+    c.expect("and are replaced", (c.echo("exit")[0], c.echo("hello")[0]), (500, 200))
+    os.kill(spawner, signal.SIGKILL)
     c.expect("none takes its place", c.wait_for(lambda: (c.ask("/ping")[0], len(workers_of(c, "echo"))) == (500, 0)), True)
     c.expect("a request without workers", c.echo("hello"), lambda got: got[0] == 503 and "have ended" in got[1]["message"])
+
+
+LOOP = """tdir 1
+input %0 "x": f32[1, 3]
+%1 = aten::NAME(%0)
+%2 = aten::neg(%1)
+output "y" %2
+"""
+
+
+def check_compilers(c, server, folder):
+    """A model's loops are compiled, and after the process that starts compilers was killed so are the next one's."""
+    compiled = lambda: len(list(pathlib.Path(folder, "cache").glob("*.so")))
+    c.expect("loops are compiled", c.wait_for(lambda: compiled() > 0), True)
+    for name in ("sin", "cos"):
+        before, spawner = compiled(), children_of(children_of(server.pid)[0])
+        os.kill(spawner[0], signal.SIGKILL)
+        c.expect("its end is noticed", c.wait_for(lambda: children_of(children_of(server.pid)[0]) == []), True)
+        pathlib.Path(folder, f"{name}.tdir").write_text(LOOP.replace("NAME", name))
+        c.expect("one more model", c.ask(f"/models?url={name}.tdir&initial_workers=1", b"")[0], 200)
+        c.expect("whose loops are compiled", c.wait_for(lambda: compiled() > before), True)
+    c.expect("without a word about it", log_of(folder), "")
 
 
 def check_health(c, flag):
@@ -594,6 +634,10 @@ def main():
             check_spawner(checks, server)
             server.terminate()
             checks.expect("the end without it", server.wait(20), 0)
+        pathlib.Path(folder, "exp.tdir").write_text(LOOP.replace("NAME", "exp"))
+        with serving(checks, folder, "--model-store", ".", "--enable-model-api", "exp.tdir",
+                     TREADLE_CACHE=str(pathlib.Path(folder, "cache"))) as server:
+            check_compilers(checks, server, folder)
         with serving(checks, folder, "--python-handlers", "echo.mar", python=python) as server:
             pids = workers_of(checks, "echo")
             server.kill()

@@ -119,12 +119,16 @@ static int64_t default_held(void) {
   return quarter ? (int64_t)quarter : UNKNOWN;
 }
 
+/* Where archives are unpacked, as unpack.c writes it. */
 static td_status start_spawner(const serve_server *s, td_error *err) {
   const serve_options *o = &s->options;
-  const char *python = o->python ? o->python : "python3";
-  const spawner_plan plan = {s->load.cc, s->load.cache, o->python_handlers ? python : NULL,
+  const char *python = o->python ? o->python : "python3", *temporary = getenv("TMPDIR");
+  char *folders = realpath(temporary && *temporary ? temporary : "/tmp", NULL);
+  const spawner_plan plan = {s->load.cc, s->load.cache, o->python_handlers ? python : NULL, folders,
                              (uint64_t)o->python_memory << 20};
-  return spawner_start(&plan, err);
+  const td_status status = spawner_start(&plan, err);
+  free(folders);
+  return status;
 }
 
 static td_status serve(serve_server *s, char **words, int count, base_arena *arena, td_error *err) {

@@ -1,4 +1,4 @@
-/* spawner.h -- a process beside the server that starts programs for it, so that the server itself can do without the
+/* spawner.h -- processes beside the server that start programs for it, so that the server itself can do without the
  * system calls that start any. */
 #ifndef SERVE_SPAWNER_H
 #define SERVE_SPAWNER_H
@@ -8,10 +8,11 @@
 
 #include "base/error.h"
 
-/* What it can start, as the server's options have it: nothing else. */
+/* What can be started, as the server's options have it: nothing else. */
 typedef struct spawner_plan {
-  const char *compiler, *cache; /* its path, and the folder for its temporary files; NULL: there is none */
+  const char *compiler, *cache; /* its path, and the folder for what it reads and writes; NULL: there is none */
   const char *python;           /* NULL: no Python handlers */
+  const char *folders;          /* where those are unpacked, each in a folder of its own */
   uint64_t python_memory;       /* bytes of a worker; 0: no limit */
 } spawner_plan;
 
@@ -26,12 +27,13 @@ typedef struct spawned {
 
 enum { SPAWNER_ENDED = -1 }; /* for a program's state: it ended together with the process that had started it */
 
-/* Forks the process: while the server has no threads. It ends with the server. */
+/* Forks the first of the processes: while the server has no threads. They end with the server. */
 td_status spawner_start(const spawner_plan *plan, td_error *err);
-/* Ends all that it has started, and itself. */
+/* Ends all that they have started, and them. */
 void spawner_end(void);
-/* Starts a program; from any thread. `words`: what a compiler is given; a worker's script and name. `threads`: how many
- * a worker's libraries are to have. `output` gets what it prints. Errors: TD_NO_RESOURCE. */
+/* Starts a program; from any thread. `words`: what a compiler is given, as the code generator writes it; a worker's
+ * script and its model's name. `threads`: how many a worker's libraries are to have. `output` gets what it prints.
+ * Errors: TD_NO_RESOURCE, also where the words are others. */
 td_status spawner_run(spawner_program which, const char *const *words, uint32_t threads, int output, spawned *out,
                       td_error *err);
 /* Has it ended? Waits for that up to `ms`. *state, where it is true, and for the first who asks: as waitpid gives it,

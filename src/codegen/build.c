@@ -41,17 +41,11 @@ static uint32_t level_of(uint32_t isa) {
 uint32_t codegen_needs(uint32_t isa) { return levels[level_of(isa)].needs; }
 
 static td_status options_of(uint32_t isa, base_arena *arena, const char **options, td_error *err) {
-  static const char *const always[] = {"-x",
-                                       "c",
-                                       "-std=gnu11",
-                                       "-O2",
-                                       "-w",
-                                       "-fPIC",
-                                       "-shared",
-                                       "-nostdlib",
-                                       "-ffp-contract=off",
-                                       "-fno-math-errno",
-                                       "-fno-trapping-math"};
+#define OPTION(text) text,
+  static const char *const always[] = {
+#include "base/compiler.def"
+  };
+#undef OPTION
   uint32_t n = 0;
   for (size_t i = 0; i < sizeof always / sizeof *always; i++) options[n++] = always[i];
   for (const char *at = levels[level_of(isa)].options; *at; at += strspn(at, " ")) {

@@ -215,12 +215,13 @@ static int refused(void) {
 
 /* ---- the process beside the server ---- */
 
-/* A program with the words of a worker, which does what the last of them says; `path` is of the test's own. */
+/* A program with the words of a worker, which does what the last of them, the name of a model, says; `path` is of the
+ * test's own. */
 static void write_worker(char *path) {
   static const char text[] =
       "#!/bin/sh\n"
       "case $4 in\n"
-      "ask) read line <&3; echo \"$line of $3, $OMP_NUM_THREADS threads\" >&3; echo printed; exit 5;;\n"
+      "ask) read line <&3; echo \"$line of ${3##*/}, $OMP_NUM_THREADS threads\" >&3; echo printed; exit 5;;\n"
       "sleep) sleep 100 >/dev/null 2>&1 3>&- & echo $! >&3; wait;;\n"
       "esac\n";
   const int fd = mkstemp(path);
@@ -233,15 +234,38 @@ static char worker_path[] = "/tmp/treadle-worker-XXXXXX";
 
 /* As main.c does it with --python-handlers. */
 static bool become_server(void) {
-  const spawner_plan plan = {.compiler = "/bin/echo", .python = worker_path};
+  const spawner_plan plan = {.compiler = "/bin/echo", .cache = "/c", .python = worker_path, .folders = "/f"};
   td_error err;
   unsetenv("OMP_NUM_THREADS");
   return spawner_start(&plan, &err) == TD_OK && serve_close_calls(SERVE_CALLS_OF_SERVER);
 }
 
-static bool run(spawner_program program, const char *first, const char *second, int output, spawned *out) {
+static bool run(const char *name, int output, spawned *out) {
+  static const char script[] = "/f/treadle-serve-abcdef/shim/worker.py";
   td_error err;
-  return spawner_run(program, (const char *const[]){first, second, NULL}, 3, output, out, &err) == TD_OK;
+  return spawner_run(SPAWNER_WORKER, (const char *const[]){script, name, NULL}, 3, output, out, &err) == TD_OK;
+}
+
+static bool run_compiler(const char *option, int output, spawned *out) {
+  static const char made[] = "/c/0123456789abcdef0123456789abcdef.1.2.tmp",
+                    source[] = "/c/0123456789abcdef0123456789abcdef.c";
+  const char *words[] = {"-x",
+                         "c",
+                         "-std=gnu11",
+                         option,
+                         "-w",
+                         "-fPIC",
+                         "-shared",
+                         "-nostdlib",
+                         "-ffp-contract=off",
+                         "-fno-math-errno",
+                         "-fno-trapping-math",
+                         "-o",
+                         made,
+                         source,
+                         NULL};
+  td_error err;
+  return spawner_run(SPAWNER_COMPILER, words, 1, output, out, &err) == TD_OK;
 }
 
 /* Its next line; false: there is none. */
@@ -274,52 +298,102 @@ static int with_spawner(void) {
   for (size_t i = 0; !wrong && i < sizeof rarely / sizeof *rarely; i++)
     if (!is_closed(rarely[i], -1, -1)) wrong = (int)i + 1;
   if (wrong) return wrong;
-  CHECK(run(SPAWNER_WORKER, "script", "ask", output[1], &one) && one.pid > 0 && one.pid != getpid());
+  CHECK(run("ask", output[1], &one) && one.pid > 0 && one.pid != getpid());
   CHECK(!spawned_has_ended(one.line));
   CHECK(write(one.socket, "word\n", 5) == 5);
-  CHECK(reads(one.socket, line, sizeof line) && !strcmp(line, "word of script, 3 threads"));
+  CHECK(reads(one.socket, line, sizeof line) && !strcmp(line, "word of worker.py, 3 threads"));
   CHECK(reads(output[0], line, sizeof line) && !strcmp(line, "printed"));
   CHECK(spawned_wait(one.line, 10000, &state) && WIFEXITED(state) && WEXITSTATUS(state) == 5);
   CHECK(is_gone(one.pid)); /* nobody has to wait for it */
-  CHECK(run(SPAWNER_WORKER, "script", "sleep", output[1], &one));
+  CHECK(run("sleep", output[1], &one));
   CHECK(reads(one.socket, line, sizeof line) && !spawned_wait(one.line, 50, &state));
   spawned_kill(one.line);
   CHECK(spawned_wait(one.line, 10000, &state) && WIFSIGNALED(state) && WTERMSIG(state) == SIGKILL);
   CHECK(is_gone(atoi(line))); /* what it had started */
-  CHECK(run(SPAWNER_COMPILER, "two", "words", output[1], &one) && one.socket == -1);
-  CHECK(reads(output[0], line, sizeof line) && !strcmp(line, "two words"));
+  CHECK(run_compiler("-O2", output[1], &one) && one.socket == -1);
+  CHECK(reads(output[0], line, sizeof line) && !strncmp(line, "-x c -std=gnu11 -O2 ", 20));
   CHECK(spawned_wait(one.line, 10000, &state) && state == 0);
-  CHECK(run(SPAWNER_WORKER, "script", "sleep", output[1], &one) && reads(one.socket, line, sizeof line));
+  CHECK(run("sleep", output[1], &one) && reads(one.socket, line, sizeof line));
   spawner_end();
   CHECK(is_gone(one.pid) && is_gone(atoi(line)));
-  CHECK(!run(SPAWNER_WORKER, "script", "ask", output[1], &one));
+  CHECK(!run("ask", output[1], &one));
   return 0;
 }
 
-/* Kills the process that has started `of`. */
-static bool kill_parent(int of) {
+/* The process that has started `of`; 0: it is unknown, or the server. */
+static int parent_of(int of) {
   char path[64];
   int parent = 0;
   snprintf(path, sizeof path, "/proc/%d/stat", of);
   FILE *file = fopen(path, "re");
   if (file && fscanf(file, "%*d (%*[^)]) %*c %d", &parent) != 1) parent = 0;
   if (file) fclose(file);
-  return parent > 1 && parent != getpid() && kill(parent, SIGKILL) == 0;
+  return parent > 1 && parent != getpid() ? parent : 0;
 }
 
+/* Programs work: one of each kind. */
+static int has_programs(void) {
+  spawned one;
+  int state = 0, output[2];
+  char line[256];
+  CHECK(pipe(output) == 0);
+  CHECK(run("ask", output[1], &one) && write(one.socket, "word\n", 5) == 5);
+  CHECK(reads(one.socket, line, sizeof line) && !strcmp(line, "word of worker.py, 3 threads"));
+  CHECK(spawned_wait(one.line, 10000, &state) && WIFEXITED(state) && WEXITSTATUS(state) == 5);
+  CHECK(run_compiler("-O2", output[1], &one) && spawned_wait(one.line, 10000, &state) && state == 0);
+  return 0;
+}
+
+/* Another one takes its place, as often as it is killed, and what it had started is gone. */
 static int spawner_dies(void) {
+  spawned one;
+  int state = 0, last = 0;
+  char line[16];
+  CHECK(become_server());
+  for (int i = 0; i < 3; i++) {
+    CHECK(run("sleep", 2, &one) && reads(one.socket, line, sizeof line));
+    const int spawner = parent_of(one.pid);
+    CHECK(spawner && kill(spawner, SIGKILL) == 0);
+    CHECK(spawned_wait(one.line, 10000, &state) && state == SPAWNER_ENDED);
+    CHECK(is_gone(one.pid) && is_gone(spawner));
+    const int wrong = has_programs();
+    if (wrong) return wrong;
+    CHECK(run("sleep", 2, &one) && reads(one.socket, line, sizeof line));
+    last = parent_of(one.pid);
+    CHECK(last && last != spawner);
+  }
+  spawner_end();
+  CHECK(is_gone(one.pid) && is_gone(last));
+  CHECK(!run("ask", 2, &one));
+  return 0;
+}
+
+/* Without the keeper the spawner goes on, and is the last one. */
+static int keeper_dies(void) {
   spawned one;
   int state = 0;
   char line[16];
   CHECK(become_server());
-  CHECK(run(SPAWNER_WORKER, "script", "sleep", 2, &one) && reads(one.socket, line, sizeof line));
-  CHECK(kill_parent(one.pid));
-  CHECK(spawned_wait(one.line, 10000, &state) && state == SPAWNER_ENDED);
-  CHECK(is_gone(one.pid));
-  CHECK(!run(SPAWNER_WORKER, "script", "ask", 2, &one)); /* and does not wait */
-  CHECK(!run(SPAWNER_COMPILER, "a", "b", 2, &one));
+  CHECK(run("sleep", 2, &one) && reads(one.socket, line, sizeof line));
+  const int spawner = parent_of(one.pid), keeper = parent_of(spawner);
+  CHECK(spawner && keeper && kill(keeper, SIGKILL) == 0);
+  const int wrong = has_programs();
+  if (wrong) return wrong;
+  CHECK(kill(spawner, SIGKILL) == 0 && spawned_wait(one.line, 10000, &state) && state == SPAWNER_ENDED);
+  CHECK(!run("ask", 2, &one)); /* and does not wait */
+  CHECK(!run_compiler("-O2", 2, &one));
   spawner_end();
   return 0;
+}
+
+static int other_words(void) {
+  spawned one;
+  td_error err;
+  CHECK(become_server());
+  CHECK(!run_compiler("-fplugin=/tmp/x.so", 2, &one) && !run("", 2, &one));
+  CHECK(spawner_run(SPAWNER_WORKER, (const char *const[]){"-c", "1", NULL}, 1, 2, &one, &err) == TD_NO_RESOURCE);
+  CHECK(strstr(err.text, "not permitted"));
+  return has_programs();
 }
 
 /* A server that is killed has no time to say so. */
@@ -330,7 +404,7 @@ static int server_dies(void) {
   if (server == 0) {
     spawned one;
     char line[16];
-    const bool runs = become_server() && run(SPAWNER_WORKER, "script", "sleep", 2, &one);
+    const bool runs = become_server() && run("sleep", 2, &one);
     if (!runs || !reads(one.socket, line, sizeof line)) _exit(1);
     pids[0] = one.pid;
     pids[1] = atoi(line);
@@ -372,6 +446,16 @@ static void servers_outlive_the_spawner(void **state) {
   in_a_child(spawner_dies);
 }
 
+static void spawners_outlive_the_keeper(void **state) {
+  (void)state;
+  in_a_child(keeper_dies);
+}
+
+static void servers_choose_no_words(void **state) {
+  (void)state;
+  in_a_child(other_words);
+}
+
 static void the_spawner_dies_with_the_server(void **state) {
   (void)state;
   in_a_child(server_dies);
@@ -392,6 +476,8 @@ int main(void) {
                                      cmocka_unit_test(compilers_have_programs_alone),
                                      cmocka_unit_test(servers_with_handlers_start_nothing),
                                      cmocka_unit_test(servers_outlive_the_spawner),
+                                     cmocka_unit_test(spawners_outlive_the_keeper),
+                                     cmocka_unit_test(servers_choose_no_words),
                                      cmocka_unit_test(the_spawner_dies_with_the_server),
                                      cmocka_unit_test(servers_have_what_they_listen_on),
                                      cmocka_unit_test(servers_run_without_a_filter)};

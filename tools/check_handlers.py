@@ -129,10 +129,13 @@ def handle(data, context):
     words = [bytes(row["body"]).decode() for row in data]
     give = lambda text: send_intermediate_predict_response([text] * len(words), context.request_ids, "Intermediate Prediction success", 200, context)
     for i, word in enumerate(words):
-        if word == "typed":
+        if word in ("typed", "broken"):
             context.set_response_content_type(i, "text/event-stream")
             context.set_response_status(code=201, idx=i)
     try:
+        if "broken" in words:
+            give("one,")
+            raise ValueError("told so")
         if "large" in words:
             give(b"x" * 3000000)
         give("one,")
@@ -473,6 +476,10 @@ def check_parts(c, flag):
     for word in ("throw", "exit", "late", "hang"):
         c.expect(f"cut by {word}", raw(c, word)[1], (chunk(b"one,") + chunk(b"two,") if word == "late" else chunk(b"one,")))
         c.expect(f"the next behind {word}", c.ask("/predictions/parts", b"d", raw=True), (200, b'one,two,{\n  "of": "d"\n}'))
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        heads = [head.split(b"\r\n")[:2] for head, _ in pool.map(lambda _: raw(c, "broken"), range(300))]
+    c.expect("the head of a reply that fails meanwhile", [head for head in heads if head != heads[0]], [])
+    c.expect("is that of its first part", (heads[0][0][:13], heads[0][1]), (b"HTTP/1.1 201 ", b"Content-Type: text/event-stream"))
     with socket.create_connection(("127.0.0.1", c.port), 30) as client:  # two requests at once, on one connection
         one = b"POST /predictions/parts HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nwait"
         client.sendall(one + one)

@@ -163,12 +163,14 @@ static void submit_rest(stream *s, const nghttp2_data_provider *reply) {
   const serve_job *job = &s->job;
   const bool whole = !s->parts.is_begun; /* else it is still computed */
   const int32_t status = whole ? job->status : s->parts.status;
+  const size_t json = whole ? job->reply_json : 0;
+  const char *type = !whole ? s->parts.type : json ? "application/octet-stream" : job->type;
   nghttp2_nv fields[MOST_FIELDS];
   size_t count = 0;
   snprintf(s->texts[0], sizeof s->texts[0], "%d", status);
   if (whole) snprintf(s->texts[1], sizeof s->texts[1], "%zu", job->reply.length);
   fields[count++] = field(":status", s->texts[0]);
-  fields[count++] = field("content-type", job->reply_json ? "application/octet-stream" : job->type);
+  fields[count++] = field("content-type", type);
   if (whole) fields[count++] = field("content-length", s->texts[1]);
   fields[count++] = field("x-request-id", job->id);
   fields[count++] = field("cache-control", "no-cache; no-store, must-revalidate, private");
@@ -182,8 +184,8 @@ static void submit_rest(stream *s, const nghttp2_data_provider *reply) {
     fields[count++] = field("x-content-type-options", "nosniff");
     fields[count++] = field("referrer-policy", "no-referrer");
   }
-  if (job->reply_json) {
-    snprintf(s->texts[2], sizeof s->texts[2], "%zu", job->reply_json);
+  if (json) {
+    snprintf(s->texts[2], sizeof s->texts[2], "%zu", json);
     fields[count++] = field("inference-header-content-length", s->texts[2]);
   }
   nghttp2_submit_response(s->h->session, s->id, fields, count, base_str_is(job->method, "HEAD") ? NULL : reply);

@@ -37,9 +37,10 @@ static void add_whole(text *t, const serve_job *job) {
 size_t serve_write_head(char to[SERVE_REPLY_HEAD], const serve_job *job, const serve_parts *p, bool closes) {
   const serve_options *o = &job->server->options;
   const int32_t status = p->is_begun ? p->status : job->status;
+  const char *type = p->is_begun ? p->type : job->reply_json ? "application/octet-stream" : job->type;
   text t = {to, 0};
-  add_field(&t, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nx-request-id: %s\r\n", status, http_reason(status),
-            job->reply_json ? "application/octet-stream" : job->type, job->id);
+  add_field(&t, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nx-request-id: %s\r\n", status, http_reason(status), type,
+            job->id);
   add_field(&t, "Cache-Control: no-cache; no-store, must-revalidate, private\r\n");
   if (p->is_begun) add_field(&t, "Transfer-Encoding: chunked\r\n");
   else add_whole(&t, job);
@@ -72,7 +73,10 @@ static void begin_wait(serve_parts *p) {
 }
 
 void serve_parts_add(serve_parts *p, serve_job *part) {
-  if (!p->is_begun) p->status = part->status;
+  if (!p->is_begun) {
+    p->status = part->status;
+    p->type = part->type;
+  }
   if (!p->is_begun || !is_waiting(p)) begin_wait(p);
   p->is_begun = true;
   if (!part->reply.length) { /* as a chunk it would be the mark */

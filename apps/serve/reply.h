@@ -10,14 +10,15 @@ typedef struct serve_parts {
   const base_text *rest;   /* behind them, borrowed; NULL: there is none, or not yet */
   size_t sent;             /* of what is in front, with its frame */
   uint64_t bytes;          /* that were sent, without frames */
-  int32_t status;          /* of the head */
+  int32_t status;          /* of the head, and its Content-Type */
+  const char *type;
   bool is_chunked, is_begun, is_ended;
   bool is_cut;                        /* it ends without the mark: what there is of it is no reply */
   uint64_t since_ns, moved_ns, moved; /* of what waits now: since when; when bytes of it went last, and how many */
   char head[24];
 } serve_parts;
 
-/* Takes the part; the first one's status is that of the head. */
+/* Takes the part; the first one's status and type are those of the head. */
 void serve_parts_add(serve_parts *p, serve_job *part);
 /* `job` has come back with the end of the reply, or with an error, which cuts it. */
 void serve_parts_end(serve_parts *p, const serve_job *job);

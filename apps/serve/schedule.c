@@ -39,9 +39,10 @@ void serve_give_part(serve_job *job, int32_t status, const char *type, base_str 
     free(part);
     return;
   }
-  if (!job->is_parted && type) job->type = type; /* the loop reads it from the first part on */
+  if (!job->is_parted && type) job->type = type;
   job->is_parted = true;
   part->status = status;
+  part->type = job->type; /* the loop reads no more of the job's until that comes back, as an error may be */
   part->finish = deliver;
   part->order = job;
   serve_done(part);

@@ -55,9 +55,10 @@ build_threads() { # RUNTIME: the release build with pools of its threads
   configure release -B "build-$1" "-DTREADLE_THREADS=$1" && cmake --build "build-$1"
 }
 
-build_tsan() { # [RUNTIME]: the tests that run threads, and what they need
-  folder="build-tsan${1:+-$1}"
-  configure tsan -B "$folder" "-DTREADLE_THREADS=${1:-native}" && cmake --build "$folder" --target threads_tests
+build_tsan() { # [RUNTIME]: the tests that run threads; without one the server, too
+  folder="build-tsan${1:+-$1}" programs=
+  [ $# -gt 0 ] || programs="treadle-serve treadle"
+  configure tsan -B "$folder" "-DTREADLE_THREADS=${1:-native}" && cmake --build "$folder" --target threads_tests $programs
 }
 
 c_files() { # [FOLDER...]

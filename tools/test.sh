@@ -129,6 +129,9 @@ if [ -x build-asan/treadle ]; then
 fi
 finish tsan-build
 stage tsan-tests run_ctest tsan -L threads
+for check in conformance grpc handlers workflows sequences; do # a server that races ends, and its requests fail
+  stage "tsan-$check" env TSAN_OPTIONS=halt_on_error=1 /usr/bin/python3 "tools/check_$check.py" build-tsan
+done
 stage fuzz fuzz -seed=1 -runs=10000 -max_total_time=10 # the same inputs each time, for a fast target
 finish format lint
 

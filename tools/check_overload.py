@@ -47,15 +47,22 @@ store %1 = %2
 
 
 class Client:
-    """Connections that are kept alive, as many as are needed at a time."""
+    """Connections that are kept alive, as many as are needed at a time; but for those that the server may be about to
+    close, as it does when they have been idle for 75 s."""
+    idle = 30
 
     def __init__(self, port):
-        self.port, self.free = port, []
+        self.port, self.free = port, []  # with the time of their last reply, the latest at the end
+
+    async def connection(self):
+        while self.free and self.free[0][2] < time.monotonic() - self.idle:
+            self.free.pop(0)[1].close()
+        return self.free.pop()[:2] if self.free else await asyncio.open_connection("127.0.0.1", self.port)
 
     async def ask(self, model, value, **parameters):
         """(status, the output or what is wrong, Retry-After)."""
         body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [value]}], "parameters": parameters}).encode()
-        reader, writer = self.free.pop() if self.free else await asyncio.open_connection("127.0.0.1", self.port)
+        reader, writer = await self.connection()
         writer.write(b"POST /v2/models/%s/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (model.encode(), len(body), body))
         head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
         fields = dict(line.split(": ", 1) for line in head.split("\r\n")[1:] if line)
@@ -63,7 +70,7 @@ class Client:
         if fields.get("connection") == "close":
             writer.close()
         else:
-            self.free.append((reader, writer))
+            self.free.append((reader, writer, time.monotonic()))
         status = int(head.split()[1])
         return status, said["outputs"][0]["data"][0] if status == 200 else said["error"], fields.get("retry-after")
 
@@ -106,7 +113,12 @@ class Overload:
         """It takes its state from the answers: 1, 2, 3, ..."""
         reached = 0
         while time.monotonic() < end:
-            status, said, retry = await self.client.ask("sum", 1, sequence_id=name, sequence_start=reached == 0)
+            try:
+                status, said, retry = await self.client.ask("sum", 1, sequence_id=name, sequence_start=reached == 0)
+            except (OSError, asyncio.IncompleteReadError) as error:
+                self.lost += 1
+                self.wrong.append(repr(error))
+                break
             self.note("sum", status, said, retry)
             if status == 200:
                 reached += 1

@@ -261,11 +261,20 @@ static td_dtype stored_as(const passes_edit *e, const product *p, const kern_row
   return p->scale ? TD_F32 : passes_half_of(&p->w);
 }
 
+/* As asked; or bf16, where operators of the model are, and the weights are numbers of that: so its other operand was,
+ * too, and no other rounding is left out than those between operators. */
+static kern_precision precision_of(const passes_edit *e, const ir_node_def *node, const base_tensor *w) {
+  const kern_precision asked = passes_precision(e, node);
+  if (asked != KERN_PRECISION_F32 || !e->graph->has_bf16 || ir_origins_listed(&node->origins, e->setting->keep_f32))
+    return asked;
+  return base_tensor_contiguous(w) && holds(w, TD_BF16) ? KERN_PRECISION_BF16 : asked;
+}
+
 /* Is it to be taken in bf16, and is there a kernel for that, with panels as wide as those of f32? Then so many rows of
  * `k` are stored; else 0. */
 static int64_t takes_pairs(const passes_edit *e, const product *p, kern_family family, const kern_row *row, int64_t k) {
   const kern_row *by = kern_select(family, TD_BF16, e->setting->isa);
-  if (passes_precision(e, p->node) != KERN_PRECISION_BF16 || !by || by->lanes != row->lanes) return 0;
+  if (!by || by->lanes != row->lanes || precision_of(e, p->node, &p->w) != KERN_PRECISION_BF16) return 0;
   const int64_t least = kern_takes_tiles(by) ? PAIRS_LEAST : PAIRS_LEAST / 2;
   const bool takes = base_tensor_numel(&p->w) >= least && p->w.dims[p->feature_axis] >= row->lanes;
   return takes ? kern_pairs_depth_of(by, k) : 0;
@@ -396,6 +405,15 @@ static bool winograd_layer(const passes_edit *e, const ir_node_def *node, const 
   return true;
 }
 
+/* How much faster than by f32 the layer is without Winograd's algorithm. */
+static double direct_speed(const passes_edit *e, const ir_node_def *node, const kern_winograd_layer *l,
+                           const base_tensor *w) {
+  const kern_row *bf16 = kern_select(KERN_CONV, TD_BF16, e->setting->isa);
+  const bool pairs = bf16 && kern_conv_pairs_groups(l->groups, l->channels, l->channels_in, bf16->lanes) &&
+                     (l->groups == 1 || !kern_takes_tiles(bf16));
+  return pairs && precision_of(e, node, w) == KERN_PRECISION_BF16 ? kern_pairs_speed(bf16) : 1;
+}
+
 /* By default the tile must round nearly as well as a plain sum. The scales that go into weights make no difference:
  * they are of an output channel each. */
 static td_status find_candidate(passes_edit *e, ir_node id) {
@@ -403,18 +421,13 @@ static td_status find_candidate(passes_edit *e, ir_node id) {
   const ir_node_def *node = ir_node_of(e->graph, id);
   const kern_row *row = kern_select(KERN_WINOGRAD, TD_F32, e->setting->isa);
   kern_winograd_choice choice = {.panel = row->lanes, .widest = WIDEST};
-  const kern_row *bf16 =
-      passes_precision(e, node) == KERN_PRECISION_BF16 ? kern_select(KERN_CONV, TD_BF16, e->setting->isa) : NULL;
   if (node->op->id != OP_td_conv || passes_int(node, "panel")) return TD_OK;
   const base_tensor *w = passes_constant(e, node, 1);
   if (!w || w->dtype != TD_F32 || base_tensor_numel(w) == 0 || !winograd_layer(e, node, w, &choice.layer)) return TD_OK;
-  const bool pairs =
-      bf16 && kern_conv_pairs_groups(choice.layer.groups, choice.layer.channels, choice.layer.channels_in, bf16->lanes);
-  choice.layer.direct_speed =
-      pairs && (choice.layer.groups == 1 || !kern_takes_tiles(bf16)) ? kern_pairs_speed(bf16) : 1;
   const ir_scaled *s = passes_scaled_of(e->graph, w);
   base_tensor plain = *w;
   if (s) plain.data = s->from.data;
+  choice.layer.direct_speed = direct_speed(e, node, &choice.layer, &plain);
   const int64_t tile = kern_winograd_tile(&choice.layer, row->lanes, WIDEST);
   if (tile == WIDEST && e->setting->math == KERN_MATH_DEFAULT &&
       !(kern_winograd_error(&plain, WIDEST) <= KERN_WINOGRAD_NEAR))

@@ -102,6 +102,7 @@ static td_status widen(passes_edit *e, ir_node id, const ir_node_def *node) {
   base_arg args[IR_NODE_ARGS];
   ir_value in[MAX_OPERANDS], first, narrow = IR_NO_VALUE;
   if (!is_half(dtype) || from.in_count > MAX_OPERANDS) return TD_OK;
+  e->graph->has_bf16 |= dtype == TD_BF16;
   memcpy(in, from.in, from.in_count * sizeof *in);
   for (uint32_t i = 0; i < from.in_count; i++)
     if (in[i].id && ir_type_of(e->graph, in[i])->dtype == dtype) TRY(widened(e, id, in[i], &in[i]));

@@ -198,10 +198,46 @@ static void equal_weights_are_packed_once(void **state) {
   }
 }
 
+/* Is a product of `x` with 32x32 numbers, `weights`, taken in pairs, for kernels of `level`? */
+static void expect_pairs(const char *level, const char *x, const char *weights, int step, bool expected) {
+  static const char *const passes[] = {"widen", "linear", "prepack"};
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  base_text text = {.allocator = &base_libc_allocator};
+  base_text_print(&text, "input %%0 \"x\": f32[n, 32]\ninput %%1 \"h\": bf16[n, 32]\nconst %%2: %s[32, 32] = {",
+                  weights);
+  for (int i = 0; i < 32 * 32; i++) base_text_print(&text, i ? ", %d" : "%d", i % 7 + step);
+  base_text_print(&text, "}\n%%3 = aten::relu(%%1)\n%%4 = aten::matmul(%s, %%2)\noutput \"y\" %%4\noutput \"z\" %%3\n",
+                  x);
+  ir_graph *graph = parse_graph(arena, text.at, &base_libc_allocator);
+  const passes_setting setting = {.isa = level_of(level)};
+  td_error err;
+  uint32_t changes = 0;
+  for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
+    if (find_pass(passes[i])->run(graph, &setting, &changes, &err) != TD_OK) fail_msg("%s", err.text);
+  base_text after = {.allocator = &base_libc_allocator};
+  assert_int_equal(ir_print(graph, &after), TD_OK);
+  assert_non_null(strstr(after.at, "td::linear"));
+  assert_int_equal(strstr(after.at, "pairs = true") != NULL, expected);
+  base_text_free(&after);
+  base_text_free(&text);
+  ir_graph_free(graph);
+  base_arena_free(arena);
+}
+
+/* As its own operators have it; f32 in the same model only where its weights are numbers of bf16. */
+static void products_of_bf16_are_so_where_the_cpu_has_that(void **state) {
+  (void)state;
+  expect_pairs("avx512_bf16", "%1", "bf16", 0, true);
+  expect_pairs("avx512", "%1", "bf16", 0, false);
+  expect_pairs("avx512_bf16", "%0", "f32", 1000, false);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(norms_go_into_weights), cmocka_unit_test(what_is_not_finite_stays_where_it_is),
-      cmocka_unit_test(equal_weights_are_packed_once), cmocka_unit_test(pixels_times_a_matrix_are_a_product),
-      cmocka_unit_test(others_stay_convolutions)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(norms_go_into_weights),
+                                     cmocka_unit_test(what_is_not_finite_stays_where_it_is),
+                                     cmocka_unit_test(equal_weights_are_packed_once),
+                                     cmocka_unit_test(pixels_times_a_matrix_are_a_product),
+                                     cmocka_unit_test(others_stay_convolutions),
+                                     cmocka_unit_test(products_of_bf16_are_so_where_the_cpu_has_that)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

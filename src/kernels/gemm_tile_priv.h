@@ -27,8 +27,8 @@
 /* Sums, a row of B and an element of A fill the registers. GEMM_WHOLE_TILES: X(rows, panels) of the tile of most rows,
  * for every number of panels. */
 #if V_REGISTERS == 32
-enum { GEMM_MAX_PANELS = 4, GEMM_THIN_PANELS = 8, GEMM_MAX_ROWS = 16 };
-#define GEMM_WHOLE_TILES(X) X(16, 1) X(12, 2) X(8, 3) X(6, 4)
+enum { GEMM_MAX_PANELS = 4, GEMM_THIN_PANELS = 8, GEMM_MAX_ROWS = 12 };
+#define GEMM_WHOLE_TILES(X) X(12, 1) X(12, 2) X(8, 3) X(6, 4)
 #elif V_NATIVE
 enum { GEMM_MAX_PANELS = 3, GEMM_THIN_PANELS = 8, GEMM_MAX_ROWS = 12 };
 #define GEMM_WHOLE_TILES(X) X(12, 1) X(6, 2) X(4, 3)

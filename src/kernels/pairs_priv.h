@@ -15,6 +15,11 @@ V_INLINE vf p_dot(vf sum, vf a, vf b) {
   __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
   return sum;
 }
+/* The same of the low half alone; the rest of the sum is anything. */
+V_INLINE vf p_dot_low(vf sum, vf a, vf b) {
+  __asm__("vdpbf16ps %t2, %t1, %t0" : "+v"(sum) : "v"(a), "v"(b));
+  return sum;
+}
 /* Two vectors, rounded, one behind the other. */
 V_INLINE vf p_round_two(vf low, vf high) {
   vf pairs;
@@ -31,6 +36,7 @@ V_INLINE lanes_bf16 p_round(vf x) {
 V_INLINE vf p_first(vf a) { return v_as_float(vi_shl(v_as_int(a), 16)); }
 V_INLINE vf p_second(vf a) { return v_as_float(vi_and(v_as_int(a), vi_set((int32_t)0xffff0000))); }
 V_INLINE vf p_dot(vf sum, vf a, vf b) { return v_fma(p_first(a), p_first(b), v_fma(p_second(a), p_second(b), sum)); }
+V_INLINE vf p_dot_low(vf sum, vf a, vf b) { return p_dot(sum, a, b); }
 V_INLINE lanes_bf16 p_round(vf x) {
   words bits;
   memcpy(&bits, &x, sizeof bits);

@@ -174,9 +174,8 @@ typedef void (*tile_function)(const gemm_tile *t, const kern_epilogue *e);
 #define ROWS_6(X, p) ROWS_4(X, p) X(5, p) X(6, p)
 #define ROWS_8(X, p) ROWS_6(X, p) X(7, p) X(8, p)
 #define ROWS_12(X, p) ROWS_8(X, p) X(9, p) X(10, p) X(11, p) X(12, p)
-#define ROWS_16(X, p) ROWS_12(X, p) X(13, p) X(14, p) X(15, p) X(16, p)
 #if V_REGISTERS == 32
-#define TILES(X) ROWS_16(X, 1) ROWS_12(X, 2) ROWS_8(X, 3) ROWS_6(X, 4) X(1, 5) X(1, 6) X(1, 7) X(1, 8)
+#define TILES(X) ROWS_12(X, 1) ROWS_12(X, 2) ROWS_8(X, 3) ROWS_6(X, 4) X(1, 5) X(1, 6) X(1, 7) X(1, 8)
 #elif V_NATIVE
 #define TILES(X) ROWS_12(X, 1) ROWS_6(X, 2) ROWS_4(X, 3) X(1, 4) X(1, 5) X(1, 6) X(1, 7) X(1, 8)
 #else

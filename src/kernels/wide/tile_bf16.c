@@ -29,7 +29,8 @@ V_INLINE void start(vf *sum, const strip *s, const int rows, const int panels) {
   if (s->t->more) V_FOR(i, rows * panels) sum[i] = s->sums[i];
 }
 
-V_INLINE void multiply(vf *sum, strip *s, const int rows, const int panels) {
+/* `half`: the last panel is at most half full; half a vector takes half the time where a whole one passes in two. */
+V_INLINE void multiply(vf *sum, strip *s, const int rows, const int panels, const bool half) {
   const gemm_tile *t = s->t;
   const int64_t end = t->k, step = t->ahead ? t->ahead_step : 0, skip = t->k * V_LANES + t->b_skip;
   const float *b[MOST_PANELS], *a[POINTERS], *ahead = t->ahead ? t->ahead : s->b;
@@ -46,7 +47,10 @@ V_INLINE void multiply(vf *sum, strip *s, const int rows, const int panels) {
       V_FOR(p, panels) w[p] = v_load(b[p] + at);
       V_FOR(r, rows) {
         const vf x = v_set((rows > POINTERS ? s->row[r] : a[r])[k]);
-        V_FOR(p, panels) sum[r * panels + p] = p_dot(sum[r * panels + p], x, w[p]);
+        V_FOR(p, panels) {
+          const vf at_p = sum[r * panels + p];
+          sum[r * panels + p] = half && p == panels - 1 ? p_dot_low(at_p, x, w[p]) : p_dot(at_p, x, w[p]);
+        }
       }
     }
     V_FOR(p, panels) b[p] += skip;
@@ -54,6 +58,7 @@ V_INLINE void multiply(vf *sum, strip *s, const int rows, const int panels) {
 }
 
 /* Sizes that most tiles have: of others that would be more code than it gains. */
+#define HALVES(rows, panels) ((rows) * (panels) == MOST_SUMS && (panels) < 4)
 #define FINISHES(rows, panels) ((rows) * (panels) == MOST_SUMS || (rows) == MOST_ROWS)
 
 /* Sums of whole panels to C, through the epilogue. */
@@ -100,7 +105,9 @@ V_INLINE void finish(const vf *sum, const strip *s, const int rows, const int pa
 V_TEMPLATE void run(strip *s, const int rows, const int panels) {
   vf sum[MOST_SUMS];
   start(sum, s, rows, panels);
-  multiply(sum, s, rows, panels);
+  const bool half = s->panels == panels && s->columns <= (panels - 1) * V_LANES + V_LANES / 2;
+  if (HALVES(rows, panels) && half) multiply(sum, s, rows, panels, true);
+  else multiply(sum, s, rows, panels, false);
   if (FINISHES(rows, panels) && s->columns == panels * V_LANES) finish(sum, s, rows, panels);
   else V_FOR(i, rows * panels) s->sums[i] = sum[i];
 }

@@ -14,6 +14,8 @@ typedef struct gemm_pairs {
   /* n floats, rounded to bf16, as (n + 1) / 2 pairs; `to` may be where they are, or in front of it */
   void (*narrow)(float *to, const float *from, int64_t n);
   void (*pixels)(const struct pixel_tiles *p, int64_t panels); /* pixel_tiles_priv.h; side by side */
+  /* `pixels` neighbours of so many planes, `plane` floats apart, rounded, as (planes + 1) / 2 pairs a pixel */
+  void (*from_planes)(float *to, const float *from, int64_t plane, int64_t planes, int64_t pixels);
 } gemm_pairs;
 /* Rounds `rows` rows of `width` floats to pairs, those of a row one behind the other. */
 V_INLINE void gemm_narrow_rows(const gemm_pairs *pairs, float *to, const float *from, int64_t pitch, int64_t rows,

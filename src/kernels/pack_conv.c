@@ -24,6 +24,10 @@ int64_t kern_row_channels(int64_t channels, int64_t across) {
   return 0;
 }
 
+bool kern_rows_are_pairs(int64_t channels, int64_t across) {
+  return kern_row_channels(channels, across) == kern_pairs_depth(channels);
+}
+
 static int64_t stored_rows(const kern_conv *c, int64_t count) {
   const int64_t across = c->axis[KERN_CONV_AXES - 1].kernel, numbers = kern_row_channels(c->group_in, across) * across;
   int64_t wanted;

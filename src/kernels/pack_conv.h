@@ -21,6 +21,8 @@ bool kern_conv_packed_size(bool transposed, int64_t groups, int64_t group_out, i
 /* Numbers of a pixel of which `across` pixels side by side fill whole blocks of pairs (kern_tiles_depth), and none lies
  * behind the last: at least `channels`. 0: there is no such small number. */
 int64_t kern_row_channels(int64_t channels, int64_t across);
+/* Are these what a pixel has in pairs? Then a row of taps is packed as its taps are. */
+bool kern_rows_are_pairs(int64_t channels, int64_t across);
 /* The weights w, one group's, as pairs of rows of taps; w[c] times scale[c], where that is not NULL. */
 void kern_pack_rows(const base_tensor *w, const base_f32 *scale, int64_t panel, uint16_t *to);
 /* Can a convolution's weights be pairs of bf16? Groups have whole panels and whole pairs; kernels that take tiles take

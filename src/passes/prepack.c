@@ -21,6 +21,7 @@ enum {
   HALVES_LEAST = 1 << 18,    /* numbers that are stored in 16 bits: fewer are near in f32, too */
   PAIRS_LEAST = 1 << 10,     /* and that are multiplied so */
   PAIRS_DEPTH = 32,          /* of a convolution's sums: shorter ones take as long as their results take to write */
+  FIRST_DEPTH = 96,          /* of a first layer's: rounding its image costs as much as some fifty products */
   WIDEST = 4                 /* output tile of Winograd's algorithm */
 };
 
@@ -334,7 +335,9 @@ static void fill_transpose(const job *j) { j->by->conv(&j->w, NULL, true, j->gro
 static int64_t row_numbers(const passes_edit *e, const product *p) {
   const int64_t across = p->w.dims[p->w.rank - 1],
                 dilation = passes_int_at(p->node, "dilation", (uint32_t)p->w.rank - 3, 1);
-  const bool takes = dilation == 1 && kern_takes_tiles(kern_select(KERN_CONV, TD_BF16, e->setting->isa));
+  const bool tiles = kern_takes_tiles(kern_select(KERN_CONV, TD_BF16, e->setting->isa));
+  const bool deep = base_tensor_numel(&p->w) / p->w.dims[0] >= FIRST_DEPTH;
+  const bool takes = dilation == 1 && (tiles || (deep && kern_rows_are_pairs(p->w.dims[1], across)));
   return takes ? kern_row_channels(p->w.dims[1], across) * across : 0;
 }
 

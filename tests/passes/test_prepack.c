@@ -232,12 +232,45 @@ static void products_of_bf16_are_so_where_the_cpu_has_that(void **state) {
   expect_pairs("avx512_bf16", "%0", "f32", 1000, false);
 }
 
+/* The weights' type of a first layer with so large a window, with --precision bf16. */
+static td_dtype first_layer(const char *level, int kernel) {
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  base_text text = {.allocator = &base_libc_allocator};
+  const int count = 16 * 3 * kernel * kernel;
+  base_text_print(&text, "input %%0 \"x\": f32[n, 3, 32, 32]\nconst %%1: f32[16, 3, %d, %d] = {", kernel, kernel);
+  for (int i = 0; i < count; i++) base_text_print(&text, i ? ", %d" : "%d", i % 7);
+  base_text_print(&text, "}\n%%2 = td::conv(%%0, %%1) {kernel = [%d, %d], channels = 16, channels_first = true}\n",
+                  kernel, kernel);
+  base_text_print(&text, "output \"y\" %%2\n");
+  ir_graph *graph = parse_graph(arena, text.at, &base_libc_allocator);
+  const passes_setting setting = {.isa = level_of(level), .precision = KERN_PRECISION_BF16};
+  td_error err;
+  uint32_t changes = 0;
+  if (find_pass("prepack")->run(graph, &setting, &changes, &err) != TD_OK) fail_msg("%s", err.text);
+  const ir_value y = ir_block_of(graph, graph->top)->results.at[0];
+  const ir_node_def *conv = ir_node_of(graph, ir_value_of(graph, y)->node);
+  const td_dtype type = ir_value_of(graph, conv->in[1])->info.type.dtype;
+  base_text_free(&text);
+  ir_graph_free(graph);
+  base_arena_free(arena);
+  return type;
+}
+
+static void first_layers_are_pairs_where_that_pays(void **state) {
+  (void)state;
+  assert_int_equal(first_layer("avx512_bf16", 7), TD_BF16);
+  assert_int_equal(first_layer("avx512_bf16", 3), TD_F32);
+  assert_int_equal(first_layer("avx512_amx", 7), TD_BF16);
+  assert_int_equal(first_layer("avx512", 7), TD_F32);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(norms_go_into_weights),
                                      cmocka_unit_test(what_is_not_finite_stays_where_it_is),
                                      cmocka_unit_test(equal_weights_are_packed_once),
                                      cmocka_unit_test(pixels_times_a_matrix_are_a_product),
                                      cmocka_unit_test(others_stay_convolutions),
-                                     cmocka_unit_test(products_of_bf16_are_so_where_the_cpu_has_that)};
+                                     cmocka_unit_test(products_of_bf16_are_so_where_the_cpu_has_that),
+                                     cmocka_unit_test(first_layers_are_pairs_where_that_pays)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -201,7 +201,7 @@ static td_status describe(const base_call *call, layer *l) {
   TRY(KERN_NAME(product_of)(call, &l->e, &l->front));
   l->bf16 = gemm_bf16_of(call, &l->e);
   l->copied = x->dtype == TD_BF16 && !whole;
-  l->made = l->front || (l->pairs && !whole);
+  l->made = l->front || (l->pairs && !whole && !c->channels_first);
   if (l->pairs) c->group_in = kern_pairs_depth(c->group_in) / 2;
   l->pixel = c->channels_first || l->made ? c->groups * c->group_in : pitch[2] / unit;
   l->raw_pitch = pitch[2];
@@ -350,7 +350,8 @@ static layer convert_lines(const layer *l, const desk *d, int64_t m0, int64_t m1
   for (int64_t i = p.first; i < p.last; i++) {
     const float *from = l->image + (sample * l->sample + i / height * l->plane + i % height * l->line + p.from);
     float *to = d->lines + ((i - p.first) * converted.line + (before + p.from) * l->pixel);
-    KERN_NAME(channels_last)(to, from, l->channel, l->pixel, p.to - p.from);
+    if (l->pairs) l->pairs->from_planes(to, from, l->channel, l->width, p.to - p.from);
+    else KERN_NAME(channels_last)(to, from, l->channel, l->pixel, p.to - p.from);
     if (l->padded) memset(to + (p.to - p.from) * l->pixel, 0, CHANNELS_LAST_BEHIND * sizeof *to);
   }
   return converted;

@@ -238,4 +238,19 @@ static void narrow(float *to, const float *from, int64_t n) {
   }
 }
 
-const gemm_pairs KERN_PART_NAME(gemm_pairs) = {tile, narrow, KERN_PART_NAME(pixel_pairs)};
+static void from_planes(float *to, const float *from, int64_t plane, int64_t planes, int64_t pixels) {
+  const int64_t pairs = (planes + 1) / 2;
+  for (int64_t i = 0; i < pixels; i += V_LANES, to += V_LANES * pairs)
+    for (int64_t pair = 0; pair < pairs; pair++) {
+      const int64_t n = base_min_i64(pixels - i, V_LANES);
+      const float *at = from + 2 * pair * plane + i;
+      const words first = of_16((lanes_u16)p_round(v_load_n(at, n)));
+      const words second = 2 * pair + 1 < planes ? of_16((lanes_u16)p_round(v_load_n(at + plane, n))) : (words){0};
+      const words both = first | second << 16;
+      float some[V_LANES];
+      memcpy(some, &both, sizeof some);
+      for (int64_t k = 0; k < n; k++) to[k * pairs + pair] = some[k];
+    }
+}
+
+const gemm_pairs KERN_PART_NAME(gemm_pairs) = {tile, narrow, KERN_PART_NAME(pixel_pairs), from_planes};

@@ -270,7 +270,9 @@ static bool takes_stored(const ir_kernel_query *query, const kern_row *row) {
   const bool first = base_attr_int(query->attrs, KERN_CONV_CHANNELS_FIRST);
   const base_dim channels = x->dims[first ? 1 : x->rank - 1];
   if (!base_dim_known(channels) || !base_dim_known(w->dims[0])) return false;
-  if (first) return kern_takes_tiles(row);
+  uint32_t count;
+  const int64_t *kernel = base_attr_ints(query->attrs, KERN_CONV_KERNEL, &count);
+  if (first) return kern_takes_tiles(row) || (count > 0 && kern_rows_are_pairs(channels, kernel[count - 1]));
   kern_conv c;
   if (!kern_conv_window(query->attrs, x->rank, channels, &c)) return false;
   c.panel = row->lanes;

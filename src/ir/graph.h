@@ -102,7 +102,7 @@ typedef struct ir_graph {
   BASE_VEC(base_guard) guards; /* what sizes of inputs must satisfy: checked when shapes are bound */
   BASE_VEC(ir_node) order;     /* room for ir_settle: as many as there are nodes, once one was added `before` */
   BASE_VEC(ir_scaled) scaled;  /* between the pass that scales weights and the one that packs them, else none */
-  bool has_bf16; /* operators of it computed in bf16, before the pass that widens them */
+  bool has_bf16;               /* operators of it computed in bf16, before the pass that widens them */
   BASE_VEC(ir_value) replaced; /* by value id, noted by ir_replace_value: what stands for it; id 0: itself */
 } ir_graph;
 

@@ -41,9 +41,9 @@ static bool is_even(base_dim dim) { return base_dim_known(dim) && dim % 2 == 0; 
 
 /* An expansion by pairs reads whole ones. */
 static bool expands_pairs(const passes_edit *e, const ir_node_def *node) {
+  if (!is_expansion(node)) return false;
   const ir_type *x = ir_type_of(e->graph, node->in[0]);
-  return is_expansion(node) && ir_type_of(e->graph, node->in[KERN_IN_EXPAND_W])->dtype == TD_BF16 &&
-         is_even(x->dims[x->rank - 1]);
+  return ir_type_of(e->graph, node->in[KERN_IN_EXPAND_W])->dtype == TD_BF16 && is_even(x->dims[x->rank - 1]);
 }
 
 /* Could a node store its result as bf16? */

@@ -202,8 +202,8 @@ static void exit_codes_are_true(void **state) {
   assert_holds(o.err, "treadle launch: instance 0 was ended by signal 9\n");
 }
 
-/* The first to make the folder fails. */
-#define ONE_FAILS "-- sh -c 'if mkdir turn 2>/dev/null; then exit 5; else %s; fi'"
+/* The first to make the folder fails. Each has a folder of its own: a mkdir may outlive the instance that is ended. */
+#define ONE_FAILS(turn) "-- sh -c 'if mkdir " turn " 2>/dev/null; then exit 5; else %s; fi'"
 
 static double seconds(void) {
   struct timespec now;
@@ -214,21 +214,23 @@ static double seconds(void) {
 static void one_failure_stops_the_others(void **state) {
   fixture *f = *state;
   const double began = seconds();
-  outcome o =
-      run(f, base_arena_format(f->arena, "launch --share-cores --ninstances 3 " PLAIN ONE_FAILS, "exec sleep 60"));
+  outcome o = run(f, base_arena_format(f->arena, "launch --share-cores --ninstances 3 " PLAIN ONE_FAILS("stopped"),
+                                       "exec sleep 60"));
   assert_int_equal(o.status, 5);
   assert_true(seconds() - began < 30);
-  assert_int_equal(system("rmdir turn"), 0);
-  o = run(f, base_arena_format(f->arena, "launch --on-failure continue --share-cores --ninstances 3 " PLAIN ONE_FAILS,
+  assert_int_equal(system("rmdir stopped"), 0);
+  o = run(f, base_arena_format(f->arena,
+                               "launch --on-failure continue --share-cores --ninstances 3 " PLAIN ONE_FAILS("others"),
                                "sleep 0.1; echo done"));
   assert_int_equal(o.status, 5);
   assert_string_equal(o.out, "done\ndone\n");
-  assert_int_equal(system("rmdir turn"), 0);
+  assert_int_equal(system("rmdir others"), 0);
 }
 
 static void failures_are_started_again(void **state) {
   fixture *f = *state;
-  outcome o = run(f, base_arena_format(f->arena, "launch --on-failure restart " PLAIN ONE_FAILS, "echo again"));
+  outcome o =
+      run(f, base_arena_format(f->arena, "launch --on-failure restart " PLAIN ONE_FAILS("again"), "echo again"));
   assert_int_equal(o.status, 0);
   assert_string_equal(o.out, "again\n");
   assert_holds(o.err, "instance 0 ended with status 5\n");

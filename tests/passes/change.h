@@ -43,6 +43,9 @@ static inline void expect_same_meaning(const char *before, const char *after) {
   rig_close(&changed);
 }
 
+/* Are there kernels for products of pairs? Builds for checks have them on any level. */
+static inline bool has_pairs(const char *level) { return kern_select(KERN_CONV, TD_BF16, level_of(level)) != NULL; }
+
 /* The pass turns `before` into exactly `after`, in `expected` changes, for kernels of the level `isa`; done again it
  * changes nothing. Both mean the same. */
 static inline void expect_change_at(uint32_t isa, const char *name, const char *before, const char *after,

@@ -35,9 +35,10 @@ V_INLINE gemm_bf16 gemm_bf16_of(const base_call *call, kern_epilogue *e) {
   e->residual = NULL;
   return b;
 }
-/* Are pixels or rows of x, `width` numbers wide and `pitch` apart, pairs as they lie? */
+/* Are pixels or rows of x, `width` numbers wide and `pitch` apart, pairs as they lie? A part of a concatenation may
+ * begin between two. */
 V_INLINE bool gemm_are_pairs(const base_tensor *x, int64_t width, int64_t pitch) {
-  return x->dtype == TD_BF16 && width % 2 == 0 && pitch % 2 == 0;
+  return x->dtype == TD_BF16 && width % 2 == 0 && pitch % 2 == 0 && (uintptr_t)x->data % sizeof(float) == 0;
 }
 extern const gemm_pairs KERN_PART_NAME(gemm_pairs);
 

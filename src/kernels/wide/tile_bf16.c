@@ -57,7 +57,7 @@ V_INLINE void multiply(vf *sum, strip *s, const int rows, const int panels, cons
   }
 }
 
-/* Sizes that most tiles have: of others that would be more code than it gains. */
+/* Sizes that may have half a panel, and those that finish their sums: of others it would be more code than it gains. */
 #define HALVES(rows, panels) ((rows) * (panels) == MOST_SUMS && (panels) < 4)
 #define FINISHES(rows, panels) ((rows) * (panels) == MOST_SUMS || (rows) == MOST_ROWS)
 
@@ -227,15 +227,14 @@ static void tile(const gemm_tile *t, int64_t rows, int64_t panels, const kern_ep
   if (e) kern_epilogue_chain(e, t->c, t->c_pitch, rows, t->columns);
 }
 
+/* `to` may begin between two words (depthwise_strips_priv.h). */
 static void narrow(float *to, const float *from, int64_t n) {
-  for (; n > 0; n -= 2 * V_LANES, from += 2 * V_LANES, to += V_LANES) {
-    float some[2 * V_LANES] = {0};
-    if (n >= 2 * V_LANES) v_store(to, p_narrow(from));
-    else {
-      memcpy(some, from, (size_t)n * sizeof *some);
-      v_store_n(to, p_narrow(some), (n + 1) / 2);
-    }
-  }
+  for (; n >= 2 * V_LANES; n -= 2 * V_LANES, from += 2 * V_LANES, to += V_LANES) v_store(to, p_narrow(from));
+  if (n <= 0) return;
+  float some[2 * V_LANES] = {0};
+  memcpy(some, from, (size_t)n * sizeof *some);
+  const vf pairs = p_narrow(some);
+  memcpy(to, &pairs, (size_t)((n + 1) / 2) * sizeof *to);
 }
 
 static void from_planes(float *to, const float *from, int64_t plane, int64_t planes, int64_t pixels) {

@@ -17,12 +17,20 @@ typedef struct gemm_pairs {
   /* `pixels` neighbours of so many planes, `plane` floats apart, rounded, as (planes + 1) / 2 pairs a pixel */
   void (*from_planes)(float *to, const float *from, int64_t plane, int64_t planes, int64_t pixels);
 } gemm_pairs;
-/* Rounds `rows` rows of `width` floats to pairs, those of a row one behind the other. */
-V_INLINE void gemm_narrow_rows(const gemm_pairs *pairs, float *to, const float *from, int64_t pitch, int64_t rows,
-                               int64_t width) {
+/* Makes pairs of `rows` rows of `width` floats, those of a row one behind the other: rounds them. */
+V_INLINE void gemm_round_rows(const gemm_pairs *pairs, float *to, const float *from, int64_t pitch, int64_t rows,
+                              int64_t width) {
   if (pitch == width && width % 2 == 0) pairs->narrow(to, from, rows * width);
   else
     for (int64_t i = 0; i < rows; i++) pairs->narrow(to + i * ((width + 1) / 2), from + i * pitch, width);
+}
+/* The same of rows of bf16, which are copied. */
+V_INLINE void gemm_copy_rows(float *to, const uint16_t *from, int64_t pitch, int64_t rows, int64_t width) {
+  const int64_t pairs = (width + 1) / 2;
+  for (int64_t i = 0; i < rows; i++, to += pairs, from += pitch) {
+    if (width % 2) to[pairs - 1] = 0; /* the second of its last pair */
+    memcpy(to, from, (size_t)width * sizeof *from);
+  }
 }
 /* C and the residual of a call, which the epilogue loses, where they are bf16. */
 V_INLINE gemm_bf16 gemm_bf16_of(const base_call *call, kern_epilogue *e) {
@@ -44,12 +52,11 @@ extern const gemm_pairs KERN_PART_NAME(gemm_pairs);
 
 /* Rows of A that are made: those of one chunk at a time. */
 typedef struct gemm_front {
-  kern_chain *chain;       /* by it (kern_chain_in_front); NULL: there is none */
-  const gemm_pairs *pairs; /* and rounded to bf16; NULL: they are f32 */
-  bool copied;             /* and are bf16, but not whole pairs */
-  int64_t width;           /* numbers of a row */
-  float *rows;             /* room for those of the largest chunk, one after the other */
-  int64_t chunk;           /* that they are of; -1: none yet */
+  kern_chain *chain; /* by it (kern_chain_in_front); NULL: there is none */
+  bool copied;       /* and are bf16, but not whole pairs */
+  int64_t width;     /* numbers of a row */
+  float *rows;       /* room for those of the largest chunk, one after the other */
+  int64_t chunk;     /* that they are of; -1: none yet */
 } gemm_front;
 
 /* Rows of A as gemm_tile.packed has them: tile after tile of a chunk of rows, chunks where the grid has their first

@@ -64,11 +64,10 @@ typedef struct gemm_tile {
   gemm_bf16 bf16;
   int64_t columns; /* of all strips; of the last panel some may be missing */
   bool more;       /* go on from the sums in C, which are f32 */
-  /* Memory that a later tile will read, fetched by each strip: one line for every row of B, `ahead_step` floats apart.
-   * NULL: none. */
+  /* Memory that a later tile will read, fetched by each strip: one line for every row of B, `ahead_step` floats apart;
+   * by large ones to the second-level cache only, as it is too much for the first. NULL: none. */
   const float *ahead;
   int64_t ahead_step;
-  bool far;        /* to the second-level cache only: too much for the first */
   bool rolled;     /* one step of k in a round of the loop: kern_tuning's tile_steps */
   int64_t b_ahead; /* floats by which a longer round fetches rows of B ahead: kern_tuning's b_lines */
 } gemm_tile;

@@ -59,8 +59,6 @@ int64_t kern_tiles_depth(int64_t k) {
   return blocks ? (pairs + blocks - 1) / blocks * blocks * 2 : 0;
 }
 
-bool kern_takes_bf16(const kern_row *row) { return row->weights == KERN_WEIGHTS_PAIRS || kern_takes_tiles(row); }
-
 bool kern_takes_tiles(const kern_row *row) { return row->weights == KERN_WEIGHTS_PAIR_TILES; }
 
 double kern_pairs_speed(const kern_row *row) { return kern_takes_tiles(row) ? 8 : 2; }

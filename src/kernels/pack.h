@@ -31,9 +31,7 @@ int64_t kern_tiles_depth(int64_t k);
 double kern_pairs_speed(const kern_row *row);
 /* Which of the two the kernel of a row takes. */
 int64_t kern_pairs_depth_of(const kern_row *row, int64_t k);
-/* May x, the residual and the result of a row that takes pairs be bf16, too? */
-bool kern_takes_bf16(const kern_row *row);
-/* Does it take blocks of pairs at once? */
+/* Does the kernel of a row that takes pairs take blocks of them at once? */
 bool kern_takes_tiles(const kern_row *row);
 void kern_pack_pairs(const float *from, int64_t k, int64_t panels, int64_t panel, int64_t stored, uint16_t *to);
 /* `stored` of `count` elements of whole panels with `columns` columns; -1: they are none of the two. */

@@ -26,13 +26,13 @@ typedef struct between {
   BASE_VEC(uint32_t) reads; /* by value: uses that take bf16 */
 } between;
 
-/* Does a product multiply pairs, by a kernel that takes x, a residual and a result of bf16? */
+/* Does a product multiply pairs, by a kernel? It takes x, a residual and a result of bf16, then. */
 static bool is_product(const passes_edit *e, const ir_node_def *node) {
   const bool linear = node->op->id == OP_td_linear;
   if (!linear && node->op->id != OP_td_conv) return false;
   const ir_type *w = ir_type_of(e->graph, node->in[1]);
-  const kern_row *row = kern_select(linear ? KERN_LINEAR : KERN_CONV, TD_BF16, e->setting->isa);
-  return w->dtype == TD_BF16 && row && kern_takes_bf16(row) && (!linear || passes_int(node, "pairs"));
+  return w->dtype == TD_BF16 && kern_select(linear ? KERN_LINEAR : KERN_CONV, TD_BF16, e->setting->isa) &&
+         (!linear || passes_int(node, "pairs"));
 }
 
 static bool is_expansion(const ir_node_def *node) { return node->op->id == OP_td_expand_depthwise; }

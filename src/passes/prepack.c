@@ -275,9 +275,9 @@ static kern_precision precision_of(const passes_edit *e, const ir_node_def *node
  * `k` are stored; else 0. */
 static int64_t takes_pairs(const passes_edit *e, const product *p, kern_family family, const kern_row *row, int64_t k) {
   const kern_row *by = kern_select(family, TD_BF16, e->setting->isa);
-  if (!by || by->lanes != row->lanes || precision_of(e, p->node, &p->w) != KERN_PRECISION_BF16) return 0;
+  if (!by || by->lanes != row->lanes || p->w.dims[p->feature_axis] < row->lanes) return 0;
   const int64_t least = kern_takes_tiles(by) ? PAIRS_LEAST : PAIRS_LEAST / 2;
-  const bool takes = base_tensor_numel(&p->w) >= least && p->w.dims[p->feature_axis] >= row->lanes;
+  const bool takes = base_tensor_numel(&p->w) >= least && precision_of(e, p->node, &p->w) == KERN_PRECISION_BF16;
   return takes ? kern_pairs_depth_of(by, k) : 0;
 }
 
@@ -304,6 +304,11 @@ static td_status pack_linear(passes_edit *e, product *p, const kern_row *row) {
 static void fill_conv(const job *j) { j->by->conv(&j->w, j->scale, false, j->groups, j->panel, j->to); }
 
 enum { PAIRS_BLOCK = 8192 }; /* floats that are packed at once before they become pairs */
+
+/* Does the kernel for pairs take a convolution of such groups? NULL: there is none. */
+static bool takes_groups(const kern_row *by, int64_t groups, int64_t group_out, int64_t group_in) {
+  return groups == 1 || (by && !kern_takes_tiles(by) && kern_conv_pairs_groups(groups, group_out, group_in, by->lanes));
+}
 
 /* Panel by panel of each group, some channels in at a time. */
 static void fill_conv_pairs(const job *j) {
@@ -341,13 +346,6 @@ static int64_t row_numbers(const passes_edit *e, const product *p) {
   return takes ? kern_row_channels(p->w.dims[1], across) * across : 0;
 }
 
-/* The same of a convolution's groups, by the kernel for pairs. */
-static bool takes_groups(const kern_row *by, const product *p, int64_t group_in) {
-  const int64_t groups = passes_int(p->node, "groups"), group_out = p->w.dims[0] / groups;
-  return groups == 1 || (by && !kern_takes_tiles(by) && !passes_int(p->node, "channels_first") &&
-                         kern_conv_pairs_groups(groups, group_out, group_in, by->lanes));
-}
-
 static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bool transposed) {
   int64_t groups = passes_int(p->node, "groups"), channels = passes_int(p->node, "channels"), taps = 1, count;
   ir_value packed;
@@ -357,8 +355,10 @@ static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bo
   const kern_row *by = kern_select(KERN_CONV, TD_BF16, e->setting->isa);
   const bool tiles = by && kern_takes_tiles(by);
   const int64_t deep = tiles ? PAIRS_DEPTH : PAIRS_DEPTH / 2; /* a tile of pairs costs less */
-  const bool may = !transposed && takes_groups(by, p, group_in) && taps * group_in >= deep &&
-                   (first || PAIRS_BLOCK >= 2 * taps * row->lanes);
+  const bool may =
+      !transposed && taps * group_in >= deep &&
+      (first ? groups == 1
+             : PAIRS_BLOCK >= 2 * taps * row->lanes && takes_groups(by, groups, channels / groups, group_in));
   int64_t pairs = may ? takes_pairs(e, p, KERN_CONV, row, group_in) : 0;
   if (pairs && first) {
     pairs = row_numbers(e, p);
@@ -412,9 +412,10 @@ static bool winograd_layer(const passes_edit *e, const ir_node_def *node, const 
 static double direct_speed(const passes_edit *e, const ir_node_def *node, const kern_winograd_layer *l,
                            const base_tensor *w) {
   const kern_row *bf16 = kern_select(KERN_CONV, TD_BF16, e->setting->isa);
-  const bool pairs = bf16 && kern_conv_pairs_groups(l->groups, l->channels, l->channels_in, bf16->lanes) &&
-                     (l->groups == 1 || !kern_takes_tiles(bf16));
-  return pairs && precision_of(e, node, w) == KERN_PRECISION_BF16 ? kern_pairs_speed(bf16) : 1;
+  return bf16 && takes_groups(bf16, l->groups, l->channels, l->channels_in) &&
+                 precision_of(e, node, w) == KERN_PRECISION_BF16
+             ? kern_pairs_speed(bf16)
+             : 1;
 }
 
 /* By default the tile must round nearly as well as a plain sum. The scales that go into weights make no difference:

@@ -363,14 +363,10 @@ static void make_pixels(const layer *l, int64_t pixel, int64_t count, float *to)
   const kern_chain_tile t = {
       .sums = to, .pitch = l->width, .row = pixel, .row_step = 1, .rows = count, .columns = l->width};
   if (l->front) kern_chain_run(l->front, &t);
-  for (int64_t i = 0; l->copied && i < count; i++) {
-    if (l->width % 2) to[i * l->pixel + l->pixel - 1] = 0; /* the second of its last pair */
-    memcpy(to + i * l->pixel, (const uint16_t *)(const void *)l->image + (pixel + i) * l->raw_pitch,
-           (size_t)l->width * sizeof(uint16_t));
-  }
-  const float *from = l->front ? to : l->image + pixel * l->raw_pitch;
-  const int64_t pitch = l->front ? l->width : l->raw_pitch;
-  if (l->pairs && !l->copied) gemm_narrow_rows(l->pairs, to, from, pitch, count, l->width);
+  const int64_t first = pixel * l->raw_pitch;
+  if (l->copied) gemm_copy_rows(to, (const uint16_t *)(const void *)l->image + first, l->raw_pitch, count, l->width);
+  else if (l->pairs && l->front) gemm_round_rows(l->pairs, to, to, l->width, count, l->width);
+  else if (l->pairs) gemm_round_rows(l->pairs, to, l->image + first, l->raw_pitch, count, l->width);
 }
 
 /* The layer over what pixels [m0, m1) see alone, as the chain in front makes it, in d->lines: the pixels themselves, or
@@ -479,7 +475,6 @@ static void run_tile(const layer *l, const desk *d, const block *b, int64_t tile
   if (l->made && !l->copied && l->pixels_alone && !fetch && b->m1 + from < l->pixels) {
     t.ahead = l->image + (b->m1 + from) * l->raw_pitch;
     t.ahead_step = (rows * l->raw_pitch + depth - 1) / depth;
-    t.far = true;
   }
   if (panels && l->wide_reach && !l->bf16.c) run_live(l, d, &t, from, rows, panels, &e);
   else if (panels) multiply(l, &t, rows, panels, &e);

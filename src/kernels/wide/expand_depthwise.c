@@ -88,7 +88,7 @@ static void expand_pixels(const layer *l, const block *b, int64_t from, int64_t 
   bool cheap = kern_epilogue_cheap(&l->expand, limits);
   bool planes = l->maker.channels_first;
   const float *x = planes ? NULL : l->x + (b->sample * l->conv.in_size + from) * l->x_pitch;
-  if (l->rounded) gemm_narrow_rows(l->pairs, b->desk->pixels, x, l->x_pitch, count, l->rounded);
+  if (l->rounded) gemm_round_rows(l->pairs, b->desk->pixels, x, l->x_pitch, count, l->rounded);
   pixel_tiles p = {.x = l->rounded ? b->desk->pixels : x,
                    .taps = planes ? b->desk->image.row : NULL,
                    .skipped = from * l->x_pitch,

@@ -250,14 +250,11 @@ static void fill_front(const gemm_product *g, int64_t row0, int64_t row1) {
   const kern_chain_tile t = {
       .sums = f->rows, .pitch = f->width, .row = row0, .row_step = 1, .rows = row1 - row0, .columns = f->width};
   if (f->chain) kern_chain_run(f->chain, &t);
-  for (int64_t i = 0; f->copied && i < row1 - row0; i++) {
-    if (f->width % 2) f->rows[i * g->k + g->k - 1] = 0; /* the second of its last pair */
-    memcpy(f->rows + i * g->k, (const uint16_t *)(const void *)g->a + (row0 + i) * g->a_pitch,
-           (size_t)f->width * sizeof(uint16_t));
-  }
-  const float *from = f->chain ? f->rows : g->a + row0 * g->a_pitch;
-  if (f->pairs && !f->copied)
-    gemm_narrow_rows(f->pairs, f->rows, from, f->chain ? f->width : g->a_pitch, row1 - row0, f->width);
+  const int64_t first = row0 * g->a_pitch;
+  if (f->copied)
+    gemm_copy_rows(f->rows, (const uint16_t *)(const void *)g->a + first, g->a_pitch, row1 - row0, f->width);
+  else if (g->pairs && f->chain) gemm_round_rows(g->pairs, f->rows, f->rows, f->width, row1 - row0, f->width);
+  else if (g->pairs) gemm_round_rows(g->pairs, f->rows, g->a + first, g->a_pitch, row1 - row0, f->width);
 }
 
 /* The product over rows [row0, row1), which are chunk `chunk`, as its front makes them. */

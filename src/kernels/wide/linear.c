@@ -50,7 +50,7 @@ static const float *pack_now(const base_call *call, int64_t k, int64_t n) {
 td_status KERN_NAME(linear_by)(const base_call *call, const gemm_pairs *pairs) {
   const base_tensor *x = base_in(call, 0), *out = base_out(call, 0);
   kern_epilogue e;
-  gemm_front front = {.pairs = pairs, .width = x->dims[x->rank - 1]};
+  gemm_front front = {.width = x->dims[x->rank - 1]};
   TRY(KERN_NAME(product_of)(call, &e, &front.chain));
   gemm_product g = {.m = 1,
                     .n = out->dims[out->rank - 1],

@@ -386,7 +386,6 @@ static int64_t multiply_run(const job *j, const group *g, const run *r, int64_t 
                    .columns = wide * V_LANES,
                    .ahead = ahead ? b + ahead : NULL,
                    .ahead_step = V_LANES,
-                   .far = true,
                    .rolled = j->tuning->tile_steps == 1,
                    .b_ahead = j->tuning->b_lines * V_LANES};
     KERN_NAME(gemm_tile)(&t, rows, wide, NULL);

@@ -79,12 +79,6 @@ td_status ops_infer_product(ir_infer *ctx, bool pairs, int32_t rank, const base_
   return ops_infer_epilogue(ctx, pairs && residual ? TD_BF16 : TD_F32);
 }
 
-bool ops_takes_types(const ir_kernel_query *query, const kern_row *row) {
-  const bool residual = query->in_count > KERN_IN_RESIDUAL && is_bf16(query->in[KERN_IN_RESIDUAL]);
-  const bool wide = !is_bf16(query->in[0]) && !residual && kern_result_type(query->attrs) == TD_F32;
-  return wide || kern_takes_bf16(row);
-}
-
 td_status ops_apply_chain(const base_call *call) {
   const base_value *in[BASE_PROGRAM_OPERANDS];
   base_program p;

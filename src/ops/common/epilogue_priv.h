@@ -11,8 +11,6 @@ td_status ops_infer_epilogue(ir_infer *ctx, td_dtype residual);
 /* out[0] of a product of f32, of these dims, and its epilogue. `pairs`: x and the residual may be bf16, and so may be
  * the result, behind which no chain stands then. */
 td_status ops_infer_product(ir_infer *ctx, bool pairs, int32_t rank, const base_dim *dims);
-/* Has the row a kernel for the types of x, the residual and the result? */
-bool ops_takes_types(const ir_kernel_query *query, const struct kern_row *row);
 /* Of a product x [..., k] -> [..., n], sizes as far as they are known. */
 double ops_flops_linear(const ir_info *const *in, const ir_info *out, const base_attrs *attrs);
 /* out[0] of a product of f32 whose rank is not known, which no chain follows. */

@@ -286,7 +286,7 @@ static const kern_row *kernel_of(const ir_kernel_query *query, kern_family famil
   const kern_row *row = kern_select(family, w->dtype, query->isa);
   int64_t panel = base_attr_int(query->attrs, KERN_CONV_PANEL);
   if (!row || (panel && panel != row->lanes)) return NULL;
-  return w->dtype != TD_BF16 || (takes_stored(query, row) && ops_takes_types(query, row)) ? row : NULL;
+  return w->dtype != TD_BF16 || takes_stored(query, row) ? row : NULL;
 }
 
 static const kern_row *kernel_of_conv(const ir_kernel_query *query) { return kernel_of(query, KERN_CONV); }

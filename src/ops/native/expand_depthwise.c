@@ -191,12 +191,12 @@ static td_status expand_depthwise_reference(const base_call *call) {
 }
 
 /* Numbers of bf16 are read and stored in pairs. */
-static bool takes_numbers(const ir_kernel_query *query, const kern_row *row) {
+static bool takes_numbers(const ir_kernel_query *query) {
   const ir_type *x = &query->in[0]->type;
   const bool whole = x->dtype != TD_BF16 || (base_dim_known(x->dims[x->rank - 1]) && x->dims[x->rank - 1] % 2 == 0);
   const bool wide =
       kern_result_type(query->attrs) == TD_F32 || base_attr_int(query->attrs, KERN_CONV_CHANNELS) % 2 == 0;
-  return whole && wide && ops_takes_types(query, row);
+  return whole && wide;
 }
 
 static const kern_row *expand_depthwise_kernel(const ir_kernel_query *query) {
@@ -204,7 +204,7 @@ static const kern_row *expand_depthwise_kernel(const ir_kernel_query *query) {
   const ir_info *w = query->in_count > KERN_IN_EXPAND_W ? query->in[KERN_IN_EXPAND_W] : NULL;
   const bool pairs = kern_result_type(query->attrs) == TD_BF16 || (w && w->type.dtype == TD_BF16);
   const kern_row *row = w ? kern_select(KERN_EXPAND_DEPTHWISE, pairs ? TD_BF16 : TD_F32, query->isa) : NULL;
-  if (!row || !takes_numbers(query, row)) return NULL;
+  if (!row || !takes_numbers(query)) return NULL;
   for (int32_t i = 0; i < 2; i++)
     if (!kern_expand_has(base_attr_int_at(a, KERN_CONV_KERNEL, i, 0), base_attr_int_at(a, KERN_CONV_STRIDE, i, 1),
                          base_attr_int_at(a, KERN_CONV_DILATION, i, 1), base_attr_int(a, KERN_CONV_CHANNELS),

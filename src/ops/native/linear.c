@@ -137,7 +137,7 @@ static const kern_row *kernel(const ir_kernel_query *query) {
   const kern_row *row = kern_select(KERN_LINEAR, pairs ? TD_BF16 : TD_F32, query->isa);
   int64_t panel = base_attr_int(query->attrs, KERN_LINEAR_PANEL);
   if (!row || (panel && panel != row->lanes)) return NULL;
-  if (pairs) return takes_stored(query, row) && ops_takes_types(query, row) ? row : NULL;
+  if (pairs) return takes_stored(query, row) ? row : NULL;
   return query->in[1]->type.dtype == TD_F32 || kern_takes_halves(row) ? row : NULL;
 }
 

@@ -55,6 +55,15 @@ void order_close(const int fds[2]) {
     if (fds[i] >= 0) close(fds[i]);
 }
 
+bool order_split(const char *text, size_t bytes, const char *words[ORDER_WORDS], size_t *count) {
+  *count = 0;
+  for (size_t at = 0; at < bytes; at += strlen(text + at) + 1) {
+    if (*count == ORDER_WORDS || !memchr(text + at, 0, bytes - at)) return false;
+    words[(*count)++] = text + at;
+  }
+  return true;
+}
+
 bool order_descriptors(int own) {
   const int nowhere = open("/dev/null", O_RDWR), kept = fcntl(own, F_DUPFD, 10);
   if (nowhere < 0 || kept < 0) return false;

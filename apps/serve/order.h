@@ -32,13 +32,15 @@ bool order_put(int to, const void *bytes, size_t count, const int *fds, size_t f
 ssize_t order_take(int from, void *to, size_t size, int fds[2]);
 void order_close(const int fds[2]);
 
+/* The words of an order, of which `text` has `bytes`; false: they do not all end, or are too many. */
+bool order_split(const char *text, size_t bytes, const char *words[ORDER_WORDS], size_t *count);
+
 /* May the words be started? Those of a compiler are what the code generator writes for a file in the cache, those of a
  * worker its script, in a folder that the server has made, and the model's name. */
 bool order_is_allowed(const spawner_plan *plan, const char *const *words, size_t count, spawner_program program);
 
 /* In a process of its own: leaves it no descriptors but `own`, as ORDER_DESCRIPTOR, standard error, and nowhere as 0
- * and
- * 1. False: that cannot be had. */
+ * and 1. False: that cannot be had. */
 bool order_descriptors(int own);
 /* Takes orders until the other side of `orders` has ended; then what it has started goes, and the process. */
 _Noreturn void spawner_serve(const spawner_plan *plan, int orders);

@@ -44,16 +44,6 @@ static void take_over_variables(command *c, uint32_t threads) {
   c->variables[count] = NULL;
 }
 
-/* The words of an order, as many as there are; false: they are none. */
-static bool split_words(const order *o, size_t bytes, const char *words[ORDER_WORDS], size_t *count) {
-  *count = 0;
-  for (size_t at = 0; at < bytes; at += strlen(o->words + at) + 1) {
-    if (*count == ORDER_WORDS || !memchr(o->words + at, 0, bytes - at)) return false;
-    words[(*count)++] = o->words + at;
-  }
-  return true;
-}
-
 /* False: it is nothing that may be started. */
 static bool write_command(command *c, const spawner_plan *plan, const order *o, size_t bytes) {
   static char path[] = "PATH=/usr/local/bin:/usr/bin:/bin", locale[] = "LC_ALL=C", no_files[] = "-B",
@@ -61,7 +51,7 @@ static bool write_command(command *c, const spawner_plan *plan, const order *o, 
   const char *words[ORDER_WORDS];
   const bool is_worker = o->program == SPAWNER_WORKER;
   size_t count = 0, given;
-  if (!split_words(o, bytes, words, &given) || !order_is_allowed(plan, words, given, o->program)) return false;
+  if (!order_split(o->words, bytes, words, &given) || !order_is_allowed(plan, words, given, o->program)) return false;
   if (!o->threads || o->threads > ORDER_THREADS) return false;
   c->words[count++] = (char *)(uintptr_t)(is_worker ? plan->python : plan->compiler);
   if (is_worker) {

@@ -236,9 +236,6 @@ static const short of_server[] = {
     SYS_time,
     SYS_arch_prctl,
 #endif
-#if SERVE_IS_TRACED
-    SYS_ptrace,
-#endif
 };
 
 /* Of who starts programs, and of a C compiler, on top. Other ends than its own a pair of sockets does not reach. */
@@ -422,6 +419,7 @@ static void write_program(program *p, serve_calls calls) {
   for (int i = 0; i < OF_SERVER; i++) listed[of_server[i]] = true;
   for (int i = 0; i < OF_PROGRAMS && calls >= SERVE_CALLS_OF_COMPILERS; i++) listed[of_programs[i]] = true;
   for (int i = 0; i < OF_HANDLERS && calls >= SERVE_CALLS_OF_HANDLERS; i++) listed[of_handlers[i]] = true;
+  if (calls == SERVE_CALLS_OF_SERVER) listed[SYS_ptrace] = SERVE_IS_TRACED; /* the others end without that look */
   load(p, offsetof(struct seccomp_data, arch));
   add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0));
   give(p, REFUSED);

@@ -3,8 +3,8 @@
 #define SERVE_SANDBOX_H
 #include <stdbool.h>
 
-/* LeakSanitizer looks at the threads by ptrace, from a process of its own, when the process ends: filters leave it
- * that, and `clone` for it. */
+/* LeakSanitizer looks at the threads by ptrace, from a process of its own, when the server ends: its
+ * filter leaves it that, and `clone` for it. */
 #if defined(__SANITIZE_ADDRESS__)
 #define SERVE_IS_TRACED 1
 #elif defined(__has_feature)

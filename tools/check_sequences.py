@@ -76,6 +76,27 @@ state %2 "sum": f32[1, 3] = %5
 output "y" %3
 store %2 = %3
 """
+# An RNN and the mean of all that came. One state counts its sequences in the second dimension, one in the first, and grows;
+# both by the name of the input's first one.
+STEPS = """tdir 1
+const %5: f32[1, 1, 40] = {FIRST}
+const %6: f32[40, 40] = {WEIGHTS}
+const %10: f32[1, 0, 40] = {}
+input %0 "x": f32[batch, 1, 40]
+state %1 "h": f32[1, batch, 40] = %5
+state %11 "seen": f32[batch, past, 40] = %10
+%2 = aten::matmul(%1, %6): f32[1, batch, 40]
+%3 = aten::mean(%0) {dim = [1], keepdim = false}: f32[batch, 40]
+%4 = aten::add(%2, %3): f32[1, batch, 40]
+%7 = aten::tanh(%4): f32[1, batch, 40]
+%8 = aten::mean(%7) {dim = [0], keepdim = false}: f32[batch, 40]
+%12 = aten::cat(%11, %0) {dim = 1}
+%13 = aten::mean(%12) {dim = [1], keepdim = false}: f32[batch, 40]
+%14 = aten::add(%8, %13): f32[batch, 40]
+output "y" %14
+store %1 = %7
+store %11 = %12
+""".replace("FIRST", ", ".join("0" * 40)).replace("WEIGHTS", ", ".join(f"{(i * 37 % 101 - 50) / 200}" for i in range(1600)))
 LARGE = SUM.replace("f32[3]", "f32[262144]").replace("{0, 0, 0}", "{" + ", ".join("0" * 262144) + "}")  # 1 MiB of state
 START, UNKNOWN = {"sequence_start": True}, "must specify the START flag on the first request of the sequence"
 
@@ -445,9 +466,39 @@ def check_kept_cache(c):
     c.expect("alone", c.infer("cached", [5, 6], [1, 1, 2]), [5, 6])
 
 
+def check_joined(c):
+    """Sequences that wait together are computed as one where each state says by a name which dimension counts them: replies
+    are those of each alone, to the last digit, and one that is wrong fails alone."""
+    shape = [1, 1, 40]
+
+    def steps(name, count=20):
+        rows = [[(name * 31 + i * 7 + k) % 97 / 97 - 0.5 for k in range(40)] for i in range(count)]
+        return [c.infer("steps", row, shape, sequence_id=name, sequence_start=i == 0, sequence_end=i == count - 1) for i, row in enumerate(rows)]
+
+    def wrong(name):
+        c.infer("steps", [0.5] * 40, shape, sequence_id=name, **START)
+        refused = {c.infer("steps", [0.5] * 39, [1, 1, 39], sequence_id=name)[0] for _ in range(20)}
+        return refused, c.infer("steps", [0] * 40, shape, sequence_id=name, sequence_end=True)
+
+    names, before = range(1, 17), c.figure("batches_total", "steps")
+    alone, one = [steps(name) for name in names], wrong(17)
+    c.expect("alone, a run each", c.figure("batches_total", "steps") - before, 16 * 20 + 22)
+    c.expect("what is wrong changes nothing", one, lambda got: got[0] == {400} and len(got[1]) == 40)
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        before = c.figure("batches_total", "steps")
+        c.expect("the same replies", list(pool.map(steps, names)) == alone, True)
+        c.expect("in fewer runs", c.figure("batches_total", "steps") - before, lambda got: got < 240)
+        c.expect("of several lengths", list(pool.map(lambda name: steps(name, name + 4)[:-1] == alone[name - 1][:name + 3], names)), [True] * 16)
+        c.expect("beside wrong ones", list(pool.map(wrong, names)), [one] * 16)
+        c.expect("more rows than a first state has", c.infer("steps", [0.25] * 80, [2, 1, 40], sequence_id="two", **START)[0], 400)
+        first = c.infer("steps", [0.5] * 40, shape)
+        c.expect("without ids", list(pool.map(lambda _: c.infer("steps", [0.5] * 40, shape), names)), [first] * 16)
+    c.expect("none is left", c.figure("sequences", "steps"), 0)
+
+
 def write_models(folder):
     write = lambda name, text: pathlib.Path(folder, name).write_text(text)
-    for name, text in (("sum", SUM), ("growing", GROWING), ("waiting", WAITING), ("colours", COLOURS), ("large", LARGE), ("add", check_grpc.GRAPH)):
+    for name, text in (("sum", SUM), ("growing", GROWING), ("waiting", WAITING), ("colours", COLOURS), ("large", LARGE), ("steps", STEPS), ("add", check_grpc.GRAPH)):
         write(name + ".tdir", text)
     write("plain.tdir", 'tdir 1\ninput %0 "x": f32[3]\noutput "y" %0\n')
     for name, version, config in (("few", "1.0", "maxNumSequence: 2\nsequenceMaxIdleMSec: 600\nsequenceTimeoutMSec: 3000\nmaxSequenceJobQueueSize: 4\n"), ("other", "2.0", "")):
@@ -480,6 +531,11 @@ def main():
         with check_grpc.serving(command, folder) as server:
             c = Checks(int(server.stdout.readline().rsplit(":", 1)[1]))
             check_memory(c)
+        passed, failed = passed + c.passed, failed + c.failed
+        command = [build / "treadle-serve", "--port", "0", "--workers", "1", "--batch", "16", "steps.tdir"]
+        with check_grpc.serving(command, folder) as server:
+            c = Checks(int(server.stdout.readline().rsplit(":", 1)[1]))
+            check_joined(c)
         check_handler(c, build, folder)
         passed, failed = passed + c.passed, failed + c.failed
     print(f"{passed} passed, {failed} failed")

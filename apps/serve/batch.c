@@ -1,11 +1,11 @@
 /* batch.c -- computes jobs of one version. Those whose tensors differ in the first size alone run as one; what each
  * gets is the same bytes as alone, since the engine's sums do not depend on neighbours. A job that is wrong fails
  * alone. */
+#include "batch.h"
+
 #include <string.h>
 
-#include "sequence.h"
-
-enum { MOST_INPUTS = 64, TRIALS = 3, OPEN_SIZE = 64 };
+enum { TRIALS = 3, OPEN_SIZE = 64 };
 
 static td_status read_outputs(const td_model *model, td_session *session, td_tensor *outputs, td_error *err) {
   for (size_t i = 0; i < td_model_output_count(model); i++) {
@@ -22,9 +22,8 @@ static td_status reset(const td_model *model, td_session *session, td_error *err
   return td_model_state_count(model) ? td_session_reset(session, err) : TD_OK;
 }
 
-/* Inputs are these alone. `cancel`, `deadline_ns`: as td_run_options has them. */
-static td_status run(serve_version *v, td_session *session, const td_tensor *inputs, td_tensor *outputs,
-                     const int32_t *cancel, uint64_t deadline_ns, td_error *err) {
+td_status batch_run(serve_version *v, td_session *session, const td_tensor *inputs, td_tensor *outputs,
+                    const int32_t *cancel, uint64_t deadline_ns, td_error *err) {
   const td_run_options limits = {.size = sizeof limits, .deadline_ns = deadline_ns, .cancel = cancel};
   for (size_t i = 0; i < td_model_input_count(v->model); i++) TRY(td_session_clear_input(session, i, err));
   for (size_t i = 0; i < td_model_input_count(v->model); i++)
@@ -38,14 +37,14 @@ static void compute_alone(serve_job *job, td_session *session) {
   job->is_over = false; /* it may have been that of a batch */
   td_tensor *outputs = base_new(job->arena, td_tensor, td_model_output_count(job->version->model) + 1);
   td_status status = outputs ? reset(job->version->model, session, &err) : base_no_memory(&err, "outputs");
-  if (status == TD_OK) status = run(job->version, session, job->inputs, outputs, &job->cancel, job->deadline_ns, &err);
+  if (status == TD_OK)
+    status = batch_run(job->version, session, job->inputs, outputs, &job->cancel, job->deadline_ns, &err);
   job->status = 200;
   if (status == TD_OK) status = job->protocol->write(job, outputs, &err);
   if (status != TD_OK) serve_fail(job, status, &err);
 }
 
-/* Do both give the same inputs, alike but for the first size? */
-static bool joins(const serve_job *a, const serve_job *b, size_t inputs) {
+bool batch_joins(const serve_job *a, const serve_job *b, size_t inputs) {
   for (size_t i = 0; i < inputs; i++) {
     const td_tensor *x = &a->inputs[i], *y = &b->inputs[i];
     if (!x->data || !y->data || x->dtype != y->dtype || x->rank != y->rank || x->rank < 1) return false;
@@ -61,8 +60,7 @@ static size_t bytes_of(const td_tensor *t) {
   return base_numel(t->rank, t->dims, &count) && base_dtype_bytes(t->dtype, count, &bytes) ? bytes : 0;
 }
 
-/* The inputs of all jobs, one behind the other, in the arena of the first. */
-static td_status join_inputs(serve_job **jobs, uint32_t count, size_t inputs, td_tensor *joined, td_error *err) {
+td_status batch_join_inputs(serve_job **jobs, uint32_t count, size_t inputs, td_tensor *joined, td_error *err) {
   for (size_t i = 0; i < inputs; i++) {
     size_t total = 0;
     joined[i] = jobs[0]->inputs[i];
@@ -83,8 +81,7 @@ static td_status join_inputs(serve_job **jobs, uint32_t count, size_t inputs, td
   return TD_OK;
 }
 
-/* Moves each output, of `all` rows, on to the rows of the next job. False: it has other rows than the inputs. */
-static bool slice(const td_tensor *outputs, td_tensor *own, size_t count, int64_t all, int64_t first, int64_t rows) {
+bool batch_slice(const td_tensor *outputs, td_tensor *own, size_t count, int64_t all, int64_t first, int64_t rows) {
   for (size_t i = 0; i < count; i++) {
     own[i] = outputs[i];
     if (own[i].dtype == TD_INVALID || own[i].rank < 1 || own[i].dims[0] != all) return false;
@@ -94,17 +91,15 @@ static bool slice(const td_tensor *outputs, td_tensor *own, size_t count, int64_
   return true;
 }
 
-/* As long as somebody waits for one of them. */
-static td_status run_group(serve_job **jobs, uint32_t count, td_session *session, const td_tensor *inputs,
-                           td_tensor *outputs, td_error *err) {
+td_status batch_run_group(serve_job **jobs, uint32_t count, td_session *session, const td_tensor *inputs,
+                          td_tensor *outputs, td_error *err) {
   serve_group *group = base_new(jobs[0]->arena, serve_group, 1); /* lives as long as the jobs do */
   uint64_t deadline = 0;
   if (!group) return base_no_memory(err, "a batch");
   for (uint32_t i = 0; i < count; i++)
     if (jobs[i]->deadline_ns > deadline) deadline = jobs[i]->deadline_ns;
-  TRY(reset(jobs[0]->version->model, session, err));
   serve_begin_group(group, jobs, count);
-  const td_status status = run(jobs[0]->version, session, inputs, outputs, &group->cancel, deadline, err);
+  const td_status status = batch_run(jobs[0]->version, session, inputs, outputs, &group->cancel, deadline, err);
   serve_end_group(jobs, count);
   return status;
 }
@@ -114,15 +109,17 @@ static bool compute_joined(serve_job **jobs, uint32_t count, td_session *session
   serve_version *v = jobs[0]->version;
   const size_t inputs = td_model_input_count(v->model), outputs = td_model_output_count(v->model);
   td_error err = {.offset = -1};
-  td_tensor joined[MOST_INPUTS];
+  td_tensor joined[BATCH_MOST_INPUTS];
   td_tensor *all = base_new(jobs[0]->arena, td_tensor, outputs), *own = base_new(jobs[0]->arena, td_tensor, outputs);
   int64_t first = 0;
-  if (!all || !own || join_inputs(jobs, count, inputs, joined, &err) != TD_OK || joined[0].dims[0] < 1) return false;
-  if (run_group(jobs, count, session, joined, all, &err) != TD_OK || !slice(all, own, outputs, joined[0].dims[0], 0, 0))
+  if (!all || !own || batch_join_inputs(jobs, count, inputs, joined, &err) != TD_OK || joined[0].dims[0] < 1)
     return false;
+  if (reset(v->model, session, &err) != TD_OK || batch_run_group(jobs, count, session, joined, all, &err) != TD_OK)
+    return false;
+  if (!batch_slice(all, own, outputs, joined[0].dims[0], 0, 0)) return false;
   for (uint32_t j = 0; j < count; j++) {
     const int64_t rows = jobs[j]->inputs[0].dims[0];
-    slice(all, own, outputs, joined[0].dims[0], first, rows);
+    batch_slice(all, own, outputs, joined[0].dims[0], first, rows);
     first += rows;
     jobs[j]->status = 200;
     const td_status status = jobs[j]->protocol->write(jobs[j], own, &err);
@@ -131,8 +128,7 @@ static bool compute_joined(serve_job **jobs, uint32_t count, td_session *session
   return true;
 }
 
-/* Is it still waited for, and what are its tensors? */
-static bool prepare(serve_job *job) {
+bool batch_prepare(serve_job *job) {
   td_error err = {.offset = -1};
   td_status status = TD_OK;
   if (__atomic_load_n(&job->cancel, __ATOMIC_RELAXED)) {
@@ -151,46 +147,24 @@ static bool prepare(serve_job *job) {
 }
 
 void serve_compute(serve_job **jobs, uint32_t count, td_session *session) {
-  const size_t inputs = td_model_input_count(jobs[0]->version->model);
+  const td_model *model = jobs[0]->version->model;
+  const size_t inputs = td_model_state_count(model) ? 0 : td_model_input_count(model); /* a first state has one row */
   serve_job *group[SERVE_MOST_BATCH], *todo[SERVE_MOST_BATCH];
   uint32_t left = 0;
   for (uint32_t i = 0; i < count; i++)
-    if (prepare(jobs[i])) todo[left++] = jobs[i];
+    if (batch_prepare(jobs[i])) todo[left++] = jobs[i];
   while (left) {
     uint32_t joined = 0, others = 0;
     serve_job *head = todo[0];
     for (uint32_t i = 0; i < left; i++) {
-      if (i == 0 || (inputs && inputs <= MOST_INPUTS && joins(head, todo[i], inputs))) group[joined++] = todo[i];
+      if (i == 0 || (inputs && inputs <= BATCH_MOST_INPUTS && batch_joins(head, todo[i], inputs)))
+        group[joined++] = todo[i];
       else todo[others++] = todo[i];
     }
     if (joined == 1 || !compute_joined(group, joined, session))
       for (uint32_t i = 0; i < joined; i++) compute_alone(group[i], session);
     left = others;
   }
-}
-
-/* A run that fails leaves the state as it was. What was computed and cannot be told is lost to the client, who could
- * not know what the state is: the sequence ends by it. */
-void serve_compute_sequence(serve_job *job) {
-  serve_sequence *s = job->sequence;
-  td_error err = {.offset = -1}, own = err;
-  if (!prepare(job) || !sequence_open(job)) return;
-  td_tensor *outputs = base_new(job->arena, td_tensor, td_model_output_count(s->version->model) + 1);
-  td_status status = outputs ? TD_OK : base_no_memory(&err, "outputs");
-  if (status == TD_OK)
-    status = run(s->version, serve_session_run(s->session), job->inputs, outputs, &job->cancel, job->deadline_ns, &err);
-  job->status = 200;
-  if (status == TD_OK) {
-    job->has_begun = !s->has_begun;
-    s->has_begun = true;
-    status = job->protocol->write(job, outputs, &own);
-    if (status == TD_OK && job->reply.failed) status = base_no_memory(&own, "the reply");
-    s->is_over = job->ends || status != TD_OK;
-    if (status != TD_OK)
-      base_fail(&err, status, own.name, -1, "%s; the sequence ends, since its state is ahead of this reply", own.text);
-  }
-  if (status != TD_OK) serve_fail(job, status, &err);
-  serve_session_settle(s->session);
 }
 
 /* ---- when a version is loaded ---- */
@@ -224,7 +198,9 @@ static uint64_t time_rows(serve_version *v, td_session *session, int64_t rows) {
   for (int trial = 0; status == TD_OK && trial < trials; trial++) {
     const uint64_t begin = sys_clock_ns();
     status = reset(v->model, session, &err);
-    if (status == TD_OK) status = run(v, session, in, out, NULL, 0, &err);
+    if (status != TD_OK) break;
+    if (rows > 1 && v->state_dims) status = sequence_try_rows(v, session, rows, in, out, arena, &err);
+    else status = batch_run(v, session, in, out, NULL, 0, &err);
     const uint64_t took = sys_clock_ns() - begin;
     if (status == TD_OK && (!least || took < least)) least = took;
   }
@@ -237,7 +213,9 @@ static uint64_t time_rows(serve_version *v, td_session *session, int64_t rows) {
 td_status serve_warm(serve_version *v, td_session *session, td_error *err) {
   uint64_t best = time_rows(v, session, 1);
   v->batch_rows = 1;
-  if (!best || td_model_state_count(v->model)) return TD_OK; /* what it takes is told by requests */
+  if (td_model_state_count(v->model) && v->batch_size > 1 && !v->state_dims)
+    TRY(sequence_find_dims(v->model, v->arena, &v->state_dims, err));
+  if (!best || (td_model_state_count(v->model) && !v->state_dims)) return TD_OK;
   for (size_t i = 0; i < td_model_input_count(v->model); i++) {
     td_value_info info = {.size = sizeof info};
     TRY(td_model_input(v->model, i, &info, err));

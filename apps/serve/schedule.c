@@ -3,6 +3,7 @@
  * Compute threads belong to all models: however many are loaded, no more threads compute than there are CPUs. A version
  * has as many sessions as it has workers, each of one thread; a thread takes the version that has waited longest and
  * has a session left. It takes what is there and waits for no more: a batch grows while all threads are busy. */
+#include "batch.h"
 #include "sequence.h"
 
 #include <stdlib.h>
@@ -107,16 +108,17 @@ static serve_job *take_out(serve_version *v, serve_job **at, serve_job *before) 
   return job;
 }
 
-/* What explains and what does not are no batch: a handler asks for it once. A request of a sequence is computed alone,
- * by the session of that. */
+/* What explains and what does not are no batch: a handler asks for it once. Nor are requests of sequences and others.
+ * Of a sequence there is one, as the next one waits for its state. */
 static uint32_t take_jobs(serve_version *v, serve_job **jobs) {
   serve_job *before, **at = find_ready(v, &before);
   uint32_t count = 0;
   const uint32_t most = v->batch_rows < SERVE_MOST_BATCH ? v->batch_rows : SERVE_MOST_BATCH;
-  jobs[count++] = take_out(v, at, before);
-  if (jobs[0]->sequence) jobs[0]->sequence->is_busy = true;
-  while (!jobs[0]->sequence && *at && count < most && !(*at)->sequence && (*at)->explains == jobs[0]->explains)
-    jobs[count++] = take_out(v, at, before);
+  do {
+    serve_job *job = jobs[count++] = take_out(v, at, before);
+    if (job->sequence) job->sequence->is_busy = true;
+    at = find_ready(v, &before);
+  } while (at && count < most && !(*at)->sequence == !jobs[0]->sequence && (*at)->explains == jobs[0]->explains);
   return count;
 }
 
@@ -147,9 +149,9 @@ static void work(void *user) {
     const uint64_t begin = sys_clock_ns();
     uint32_t left = count; /* jobs that are still ours */
     bool is_there = true;
-    serve_sequence *sequence = jobs[0]->sequence;
+    const bool are_sequences = jobs[0]->sequence != NULL;
     if (v->python) is_there = serve_python_compute(jobs, &left, session);
-    else if (sequence) serve_compute_sequence(jobs[0]);
+    else if (are_sequences) sequence_compute(jobs, count, serve_session_run(session));
     else serve_compute(jobs, count, serve_session_run(session));
     if (!v->python) serve_session_settle(session);
     const uint64_t over = sys_clock_ns();
@@ -157,10 +159,8 @@ static void work(void *user) {
     if (left) note_times(v, jobs, left, begin, over); /* who has the reply finds it counted */
     if (is_there) v->idle[v->idle_count++] = session; /* else the version may be gone, too */
     server->busy -= cpus;
-    if (sequence) {
-      sequence->is_busy = false;
-      settle_line(v);
-    }
+    for (uint32_t i = 0; are_sequences && i < count; i++) jobs[i]->sequence->is_busy = false;
+    if (are_sequences) settle_line(v);
     pthread_cond_broadcast(&server->settled);
     if (server->waiting) pthread_cond_broadcast(&server->more);
     pthread_mutex_unlock(&server->lock);

@@ -148,6 +148,7 @@ struct serve_version {
   const serve_handler *handler;      /* NULL: it came without an archive */
   const struct fmt_json *vocabulary; /* of text_classifier: word to number */
   td_model *model;                   /* NULL: it has a Python handler */
+  const uint8_t *state_dims;         /* of each state the one that counts sequences; NULL: they are not joined */
   struct serve_python *python;       /* its own (worker.h); NULL: none */
   serve_server *server;
   uint32_t refs;                    /* the loop's, as the next ones: the table's, and one for each job */
@@ -309,7 +310,6 @@ void serve_end_sequences(serve_server *server, const serve_version *v);
 
 /* batch.c: computes jobs of one version, joined where they can be; each is refused or has its reply then. */
 void serve_compute(serve_job **jobs, uint32_t count, td_session *session);
-void serve_compute_sequence(serve_job *job); /* a request of one, by its own session */
 /* Runs the version once on zeros, and measures for how many jobs joining pays. */
 td_status serve_warm(serve_version *v, td_session *session, td_error *err);
 

@@ -111,8 +111,8 @@ static void set_bytes(serve_session *s, uint64_t bytes) {
 void serve_session_settle(serve_session *s) {
   td_session_stats stats = {.size = sizeof stats};
   td_session *fresh;
-  if (td_session_get_stats(s->run, &stats, NULL) != TD_OK || !stats.runs) return;
-  const uint64_t bytes = stats.arena_bytes + stats.tail_bytes + (s->is_kept ? stats.state_bytes : 0);
+  if (td_session_get_stats(s->run, &stats, NULL) != TD_OK || (!stats.runs && !s->is_kept)) return;
+  const uint64_t bytes = stats.arena_bytes + stats.tail_bytes + stats.state_bytes;
   if (!s->first && !s->is_kept) s->first = bytes + 1; /* also where it has none */
   if (bytes > s->bytes) set_bytes(s, bytes);
   const uint64_t others = serve_held(s->server) - serve_kept(s->server);

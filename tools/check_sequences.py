@@ -134,7 +134,7 @@ class Checks(check_grpc.Checks):
         self.expect(what, got, lambda got: got[0] == 400 and UNKNOWN in got[1])
 
     def wait_for(self, condition):
-        for _ in range(100):
+        for _ in range(300):
             if condition():
                 return True
             time.sleep(0.05)
@@ -527,7 +527,7 @@ def main():
             server.terminate()
             c.expect("sequences hold up no end", server.wait(5), 0)
         passed, failed = passed + c.passed, failed + c.failed
-        command = [build / "treadle-serve", "--port", "0", "--workers", "1", "--most-held", str(32 << 20), "--sequence-idle", "1500", "sum.tdir", "large.tdir"]
+        command = [build / "treadle-serve", "--port", "0", "--workers", "1", "--most-held", str(32 << 20), "--sequence-idle", "5000", "sum.tdir", "large.tdir"]
         with check_grpc.serving(command, folder) as server:
             c = Checks(int(server.stdout.readline().rsplit(":", 1)[1]))
             check_memory(c)

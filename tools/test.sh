@@ -129,8 +129,12 @@ if [ -x build-asan/treadle ]; then
 fi
 finish tsan-build
 stage tsan-tests run_ctest tsan -L threads
-for check in conformance grpc handlers workflows sequences; do # a server that races ends, and its requests fail
+# Most of a check's time is waited for: two builds at a time. A server that races, or that a sanitizer ends, is gone, and
+# its requests fail.
+for check in conformance grpc handlers workflows sequences; do
+  start "asan-$check" /usr/bin/python3 "tools/check_$check.py" build-asan
   stage "tsan-$check" env TSAN_OPTIONS=halt_on_error=1 /usr/bin/python3 "tools/check_$check.py" build-tsan
+  finish "asan-$check"
 done
 stage fuzz fuzz -seed=1 -runs=10000 -max_total_time=10 # the same inputs each time, for a fast target
 finish format lint

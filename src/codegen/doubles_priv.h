@@ -152,26 +152,8 @@ V_INLINE vh h_floor(vh x) {
 }
 V_INLINE vh h_ceil(vh x) { return -h_floor(-x); }
 
-D_FUNCTION(exp, h_exp)
-D_FUNCTION(expm1, h_expm1)
-D_FUNCTION(log, h_log)
-D_FUNCTION(log2, h_log2)
-D_FUNCTION(log10, h_log10)
-D_FUNCTION(log1p, h_log1p)
-D_FUNCTION(sigmoid, h_sigmoid)
-D_FUNCTION(tanh, h_tanh)
-D_FUNCTION(silu, h_silu)
-D_FUNCTION(softplus, h_softplus)
-D_FUNCTION(mish, h_mish)
-D_FUNCTION(erf, h_erf)
-D_FUNCTION(erfc, h_erfc)
-D_FUNCTION(gelu, h_gelu)
-D_FUNCTION(gelu_tanh, h_gelu_tanh)
-D_FUNCTION(floor, h_floor)
-D_FUNCTION(ceil, h_ceil)
-D_FUNCTION(round, h_nearest)
-D_PAIR(logaddexp, h_logaddexp)
-D_PAIR(pow, h_power)
+#define D_OTHER(word)
+TYPE_DOUBLE_FUNCTIONS(D_FUNCTION, D_PAIR, D_OTHER)
 #if V_FUSED
 D_FUNCTION(sin_near, h_sin_near)
 D_FUNCTION(cos_near, h_cos_near)

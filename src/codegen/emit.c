@@ -4,6 +4,7 @@
 #include "codegen/codegen_priv.h"
 #include "fmt/zip.h"
 #include "kernels/fused.h"
+#include "kernels/simd.def" /* what words types have */
 #include "loop/loop.h"
 
 #include <ctype.h>
@@ -27,7 +28,7 @@ static const char frame[] =
     "    td_link.apply(function, from, to, td_p, &result, td_in, n);                                  \\\n"
     "  } while (0)\n";
 
-/* How each type is spelled: the front of its words in vocabulary_priv.h, its vector, and its element in memory. */
+/* How each type is spelled: the front of its words in simd.def, its vector, and its element in memory. */
 static const struct {
   const char *words, *vector, *element;
 } types[BASE_TYPE_COUNT] = {[BASE_TYPE_F32] = {"v", "vf", "float"},
@@ -78,26 +79,22 @@ static bool is_among(const char *const *words, size_t count, const char *word, s
 }
 #define AMONG(words, word, length) is_among(words, sizeof(words) / sizeof *(words), word, length)
 
-/* Words of F64 that doubles_priv.h has. */
-static bool is_double_word(const char *word, size_t length) {
-  static const char *const words[] = {"exp",   "exp_flush",  "expm1",    "expm1_low",    "log",       "log2",
-                                      "log10", "log1p",      "sigmoid",  "tanh",         "silu",      "softplus",
-                                      "mish",  "erf",        "erfc",     "gelu",         "floor",     "ceil",
-                                      "round", "logaddexp",  "pow",      "sin",          "cos",       "copysign",
-                                      "clamp", "leaky_relu", "softsign", "hard_sigmoid", "hardswish", "gelu_tanh"};
-  return AMONG(words, word, length);
-}
+#define WORD_NAME(p, word, ...) #word,
+#define FUNCTION_NAME(word, ...) #word,
+static const char *const number_words[] = {TYPE_NUMBER(WORD_NAME, , , , , )};
+static const char *const whole_words[] = {TYPE_WHOLE(WORD_NAME, , , )};
+static const char *const truth_words[] = {TYPE_TRUTH(WORD_NAME, )};
+static const char *const double_words[] = {TYPE_DOUBLE(WORD_NAME, )};
+static const char *const double_functions[] = {TYPE_DOUBLE_FUNCTIONS(FUNCTION_NAME, FUNCTION_NAME, FUNCTION_NAME)};
 
-/* Words that the types other than F32 have in the vocabulary. */
+static bool is_double_function(const char *word, size_t length) { return AMONG(double_functions, word, length); }
+
+/* Does a type other than F32 have the word? */
 static bool has_word(const char *word, size_t length, base_type type) {
-  static const char *const all[] = {"zero", "set", "add", "sub",    "mul",   "neg",     "abs",   "min", "max",
-                                    "eq",   "lt",  "le",  "select", "truth", "untruth", "where", "relu"};
-  static const char *const bits[] = {"bit_and", "bit_or", "bit_xor", "bit_not"};
-  static const char *const floats[] = {"div", "sqrt"};
-  if (type == BASE_TYPE_F64)
-    return AMONG(all, word, length) || AMONG(floats, word, length) || is_double_word(word, length);
-  if (AMONG(bits, word, length)) return true;
-  return type == BASE_TYPE_BOOL ? length == 5 && memcmp(word, "where", 5) == 0 : AMONG(all, word, length);
+  if (type == BASE_TYPE_BOOL) return AMONG(truth_words, word, length);
+  if (AMONG(number_words, word, length)) return true;
+  if (type != BASE_TYPE_F64) return AMONG(whole_words, word, length);
+  return AMONG(double_words, word, length) || is_double_function(word, length);
 }
 
 static size_t word_length(const char *at) {
@@ -129,7 +126,7 @@ static bool needs_doubles(const base_program *p, const base_program_op *op) {
   size_t n;
   for (const char *at = f->value; *at; at += n) {
     n = word_length(at);
-    needs |= n > 2 && at[1] == '_' && is_double_word(at + 2, n - 2);
+    needs |= n > 2 && at[1] == '_' && is_double_function(at + 2, n - 2);
   }
   return needs;
 }

@@ -16,10 +16,9 @@ V_INLINE vi v_first(int64_t n) {
   const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), lanes);
 }
-V_INLINE vf v_load(const float *p) { return _mm256_loadu_ps(p); }
 V_INLINE void v_store(float *p, vf a) { _mm256_storeu_ps(p, a); }
-V_INLINE void v_stream(float *p, vf a) { _mm256_stream_ps(p, a); } /* past the caches; p is aligned */
-V_INLINE void v_fence(void) { _mm_sfence(); }                      /* behind v_stream */
+V_INLINE void v_stream(float *p, vf a) { _mm256_stream_ps(p, a); }
+V_INLINE void v_fence(void) { _mm_sfence(); }
 V_INLINE vf v_load_n(const float *p, int64_t n) { return _mm256_maskload_ps(p, v_first(n)); }
 V_INLINE vf v_load_or(const float *p, int64_t n, vf rest) {
   vi first = v_first(n);
@@ -30,15 +29,9 @@ V_INLINE vf v_keep(vf a) {
   __asm__("" : "+x"(a));
   return a;
 }
-V_INLINE vf v_set(float x) { return _mm256_set1_ps(x); }
-V_INLINE vf v_zero(void) { return _mm256_setzero_ps(); }
-V_INLINE vf v_add(vf a, vf b) { return _mm256_add_ps(a, b); }
-V_INLINE vf v_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
-V_INLINE vf v_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
-V_INLINE vf v_div(vf a, vf b) { return _mm256_div_ps(a, b); }
-V_INLINE vf v_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); } /* a b + c */
+V_INLINE vf v_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
 V_INLINE vf v_fma_low(vf a, vf b, vf c) { return v_fma(a, b, c); }
-V_INLINE vf v_fnma(vf a, vf b, vf c) { return _mm256_fnmadd_ps(a, b, c); } /* c - a b */
+V_INLINE vf v_fnma(vf a, vf b, vf c) { return _mm256_fnmadd_ps(a, b, c); }
 V_INLINE vf v_min(vf a, vf b) { return _mm256_min_ps(a, b); }
 V_INLINE vf v_max(vf a, vf b) { return _mm256_max_ps(a, b); }
 V_INLINE vf v_sqrt(vf a) { return _mm256_sqrt_ps(a); }
@@ -51,7 +44,7 @@ V_INLINE vm v_lt(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
 V_INLINE bool v_any(vm m) { return _mm256_movemask_ps(m) != 0; }
 V_INLINE vm v_le(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LE_OQ); }
 V_INLINE vm v_eq(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
-V_INLINE vf v_select(vm m, vf a, vf b) { return _mm256_blendv_ps(b, a, m); } /* m ? a : b */
+V_INLINE vf v_select(vm m, vf a, vf b) { return _mm256_blendv_ps(b, a, m); }
 V_INLINE float v_sum(vf a) {
   __m128 s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
   s = _mm_add_ps(s, _mm_movehl_ps(s, s));
@@ -67,31 +60,17 @@ V_INLINE float v_lowest(vf a) {
   s = _mm_min_ps(s, _mm_movehl_ps(s, s));
   return _mm_cvtss_f32(_mm_min_ss(s, _mm_movehdup_ps(s)));
 }
-/* Lane i is lane index[i] of a, whose low bits count. */
 V_INLINE vf v_permute(vf a, vi index) { return _mm256_permutevar8x32_ps(a, index); }
-/* Lane i of the first n is from[index[i]], 0 in the rest. */
 V_INLINE vf v_gather(const float *from, const int32_t *index, int64_t n) {
   vi first = v_first(n), at = _mm256_maskload_epi32(index, first);
   return _mm256_mask_i32gather_ps(_mm256_setzero_ps(), from, at, _mm256_castsi256_ps(first), 4);
 }
-V_INLINE vi v_as_int(vf a) { return _mm256_castps_si256(a); }
-V_INLINE vf v_as_float(vi a) { return _mm256_castsi256_ps(a); }
 V_INLINE vi v_to_int(vf a) { return _mm256_cvtps_epi32(a); }
-V_INLINE vf v_from_int(vi a) { return _mm256_cvtepi32_ps(a); }
-V_INLINE vi vi_set(int32_t x) { return _mm256_set1_epi32(x); }
-V_INLINE vi vi_add(vi a, vi b) { return _mm256_add_epi32(a, b); }
-V_INLINE vi vi_sub(vi a, vi b) { return _mm256_sub_epi32(a, b); }
-V_INLINE vi vi_and(vi a, vi b) { return _mm256_and_si256(a, b); }
-V_INLINE vi vi_andnot(vi a, vi b) { return _mm256_andnot_si256(a, b); } /* ~a & b */
-V_INLINE vi vi_or(vi a, vi b) { return _mm256_or_si256(a, b); }
-V_INLINE vi vi_xor(vi a, vi b) { return _mm256_xor_si256(a, b); }
 V_INLINE vi vi_shl(vi a, uint32_t n) { return _mm256_slli_epi32(a, (int)n); }
-V_INLINE vi vi_shr(vi a, uint32_t n) { return _mm256_srai_epi32(a, (int)n); } /* arithmetic */
-/* Lane i is table[index[i] % 8]. */
+V_INLINE vi vi_shr(vi a, uint32_t n) { return _mm256_srai_epi32(a, (int)n); }
 V_INLINE vi v_lookup(const int32_t table[8], vi index) {
   return _mm256_permutevar8x32_epi32(_mm256_loadu_si256((const __m256i *)(const void *)table), index);
 }
-/* The rows of a square of V_LANES rows become its columns. */
 V_INLINE void v_transpose(vf *r) {
   vf t[8];
   V_UNROLL

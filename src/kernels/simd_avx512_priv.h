@@ -13,10 +13,9 @@ typedef __m512i vi;
 typedef __mmask16 vm;
 
 V_INLINE vm v_first(int64_t n) { return (vm)((1u << n) - 1); }
-V_INLINE vf v_load(const float *p) { return _mm512_loadu_ps(p); }
 V_INLINE void v_store(float *p, vf a) { _mm512_storeu_ps(p, a); }
-V_INLINE void v_stream(float *p, vf a) { _mm512_stream_ps(p, a); } /* past the caches; p is aligned */
-V_INLINE void v_fence(void) { _mm_sfence(); }                      /* behind v_stream */
+V_INLINE void v_stream(float *p, vf a) { _mm512_stream_ps(p, a); }
+V_INLINE void v_fence(void) { _mm_sfence(); }
 V_INLINE vf v_load_n(const float *p, int64_t n) { return _mm512_maskz_loadu_ps(v_first(n), p); }
 V_INLINE vf v_load_or(const float *p, int64_t n, vf rest) { return _mm512_mask_loadu_ps(rest, v_first(n), p); }
 V_INLINE void v_store_n(float *p, vf a, int64_t n) { _mm512_mask_storeu_ps(p, v_first(n), a); }
@@ -24,18 +23,12 @@ V_INLINE vf v_keep(vf a) {
   __asm__("" : "+v"(a));
   return a;
 }
-V_INLINE vf v_set(float x) { return _mm512_set1_ps(x); }
-V_INLINE vf v_zero(void) { return _mm512_setzero_ps(); }
-V_INLINE vf v_add(vf a, vf b) { return _mm512_add_ps(a, b); }
-V_INLINE vf v_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
-V_INLINE vf v_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
-V_INLINE vf v_div(vf a, vf b) { return _mm512_div_ps(a, b); }
-V_INLINE vf v_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); } /* a b + c */
+V_INLINE vf v_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
 V_INLINE vf v_fma_low(vf a, vf b, vf c) {
   return _mm512_zextps256_ps512(
       _mm256_fmadd_ps(_mm512_castps512_ps256(a), _mm512_castps512_ps256(b), _mm512_castps512_ps256(c)));
 }
-V_INLINE vf v_fnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); } /* c - a b */
+V_INLINE vf v_fnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); }
 V_INLINE vf v_min(vf a, vf b) { return _mm512_min_ps(a, b); }
 V_INLINE vf v_max(vf a, vf b) { return _mm512_max_ps(a, b); }
 V_INLINE vf v_sqrt(vf a) { return _mm512_sqrt_ps(a); }
@@ -48,37 +41,23 @@ V_INLINE vm v_lt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
 V_INLINE bool v_any(vm m) { return m != 0; }
 V_INLINE vm v_le(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
 V_INLINE vm v_eq(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
-V_INLINE vf v_select(vm m, vf a, vf b) { return _mm512_mask_blend_ps(m, b, a); } /* m ? a : b */
+V_INLINE vf v_select(vm m, vf a, vf b) { return _mm512_mask_blend_ps(m, b, a); }
 V_INLINE float v_sum(vf a) { return _mm512_reduce_add_ps(a); }
 V_INLINE float v_highest(vf a) { return _mm512_reduce_max_ps(a); }
 V_INLINE float v_lowest(vf a) { return _mm512_reduce_min_ps(a); }
-/* Lane i is lane index[i] of a, whose low bits count. */
 V_INLINE vf v_permute(vf a, vi index) { return _mm512_permutexvar_ps(index, a); }
-/* Lane i of the first n is from[index[i]], 0 in the rest. */
 V_INLINE vf v_gather(const float *from, const int32_t *index, int64_t n) {
   vm first = v_first(n);
   vi at = _mm512_maskz_loadu_epi32(first, index);
   return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), first, at, from, 4);
 }
-V_INLINE vi v_as_int(vf a) { return _mm512_castps_si512(a); }
-V_INLINE vf v_as_float(vi a) { return _mm512_castsi512_ps(a); }
 V_INLINE vi v_to_int(vf a) { return _mm512_cvtps_epi32(a); }
-V_INLINE vf v_from_int(vi a) { return _mm512_cvtepi32_ps(a); }
-V_INLINE vi vi_set(int32_t x) { return _mm512_set1_epi32(x); }
-V_INLINE vi vi_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
-V_INLINE vi vi_sub(vi a, vi b) { return _mm512_sub_epi32(a, b); }
-V_INLINE vi vi_and(vi a, vi b) { return _mm512_and_si512(a, b); }
-V_INLINE vi vi_andnot(vi a, vi b) { return _mm512_andnot_si512(a, b); } /* ~a & b */
-V_INLINE vi vi_or(vi a, vi b) { return _mm512_or_si512(a, b); }
-V_INLINE vi vi_xor(vi a, vi b) { return _mm512_xor_si512(a, b); }
 V_INLINE vi vi_shl(vi a, uint32_t n) { return _mm512_slli_epi32(a, n); }
-V_INLINE vi vi_shr(vi a, uint32_t n) { return _mm512_srai_epi32(a, n); } /* arithmetic */
-/* Lane i is table[index[i] % 8]. */
+V_INLINE vi vi_shr(vi a, uint32_t n) { return _mm512_srai_epi32(a, n); }
 V_INLINE vi v_lookup(const int32_t table[8], vi index) {
   __m512i twice = _mm512_broadcast_i32x8(_mm256_loadu_si256((const __m256i *)(const void *)table));
   return _mm512_permutexvar_epi32(index, twice);
 }
-/* The rows of a square of V_LANES rows become its columns. */
 V_INLINE void v_transpose(vf *r) {
   vf t[16];
   V_UNROLL

@@ -1,5 +1,5 @@
-/* simd_priv.h -- the vocabulary of wide kernels: one set of inlines per level of instruction sets, in KERN_SIMD, the
- * header of the level KERN_LEVEL (base/levels.def, CMakeLists.txt). Only files of wide/ include it.
+/* simd_priv.h -- the vocabulary of wide kernels: the words of simd.def, of which KERN_SIMD, the header of the level
+ * KERN_LEVEL (base/levels.def, CMakeLists.txt), has those that are the level's own. Only files of wide/ include it.
  *
  * Types: vf (V_LANES floats), vi (V_LANES int32), vm (a mask of lanes). Loads and stores take any alignment of the
  * vector; `_n` forms touch the first n lanes alone, 0 <= n <= V_LANES, and give 0 in the rest; v_load_or gives `rest`
@@ -43,7 +43,30 @@
 /* An integer or pointer that the compiler may not compute ahead in another register. */
 #define V_OPAQUE(x) __asm__("" : "+r"(x))
 
+typedef float vf_any __attribute__((vector_size(4 * KERN_LANES), may_alias, aligned(1)));
+typedef int32_t vs __attribute__((vector_size(4 * KERN_LANES), may_alias));
+typedef uint32_t vu __attribute__((vector_size(4 * KERN_LANES), may_alias));
 #include KERN_SIMD
+/* What the level has to have is declared: another type is an error, and so is a word that is called and not there. */
+#define SAME(result, word, operands, value) \
+  V_INLINE result word operands { return value; }
+#define OWN(result, word, operands) V_INLINE result word operands;
+#define KERNEL OWN
+#if V_NATIVE
+#define PLAIN(result, word, operands, value) OWN(result, word, operands)
+#define EACH(word, function) OWN(vf, word, (vf a))
+#define COMPARE(word, operator) OWN(vm, word, (vf a, vf b))
+#else
+#define PLAIN SAME
+#define EACH(word, function)         \
+  V_INLINE vf word(vf a) {           \
+    V_EACH(i) a[i] = function(a[i]); \
+    return a;                        \
+  }
+#define COMPARE(word, operator) SAME(vm, word, (vf a, vf b), a operator b)
+#endif
+#include "kernels/simd.def"
+
 /* KERN_NAME(function): that of the level. KERN_PART_NAME: that of the part of it that has the rows, or of the level. */
 #define KERN_PASTE(function, level) kern_##function##_##level
 #define KERN_OF(function, level) KERN_PASTE(function, level)
@@ -77,17 +100,6 @@ static __attribute__((noinline, cold, unused)) vf v_far(vf x, double (*function)
 }
 #define V_FAR(function, x) v_far(x, function)
 
-/* prelude: begin */
-/* 2^n for whole n in [-126, 127]. */
-V_INLINE vf v_pow2(vf n) { return v_as_float(vi_shl(vi_add(v_to_int(n), vi_set(127)), 23)); }
-V_INLINE vf v_neg(vf a) { return v_as_float(vi_xor(v_as_int(a), vi_set(INT32_MIN))); }
-V_INLINE vf v_abs(vf a) { return v_as_float(vi_and(v_as_int(a), vi_set(INT32_MAX))); }
-/* |a| with the sign of b. */
-V_INLINE vf v_copysign(vf a, vf b) {
-  vi sign = vi_set(INT32_MIN);
-  return v_as_float(vi_or(vi_andnot(sign, v_as_int(a)), vi_and(sign, v_as_int(b))));
-}
-/* prelude: end */
 /* Transposes a square of V_LANES rows of pitch `pitch` into `to`, of pitch `to_pitch`. */
 V_INLINE void v_transpose_square(float *to, int64_t to_pitch, const float *from, int64_t pitch) {
   vf square[V_LANES];

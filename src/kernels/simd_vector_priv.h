@@ -13,23 +13,12 @@ typedef int32_t vi __attribute__((vector_size(V_BYTES), may_alias));
 typedef vi vm;
 #define V_EACH(i) for (int i = 0; i < V_LANES; i++)
 
-V_INLINE vf v_load(const float *p) {
-  vf a;
-  memcpy(&a, p, sizeof a);
-  return a;
-}
 V_INLINE void v_store(float *p, vf a) { memcpy(p, &a, sizeof a); }
 V_INLINE void v_stream(float *p, vf a) { v_store(p, a); } /* there is no other way */
 V_INLINE void v_fence(void) {}
-V_INLINE vf v_set(float x) {
-  vf a;
-  V_EACH(i) a[i] = x;
-  return a;
-}
 V_INLINE vf v_keep(vf a) { return a; }
-V_INLINE vf v_zero(void) { return (vf){0}; }
 V_INLINE vf v_load_n(const float *p, int64_t n) {
-  vf a = v_zero();
+  vf a = {0};
   if (n) memcpy(&a, p, (size_t)n * sizeof *p);
   return a;
 }
@@ -40,53 +29,23 @@ V_INLINE vf v_load_or(const float *p, int64_t n, vf rest) {
 V_INLINE void v_store_n(float *p, vf a, int64_t n) {
   if (n) memcpy(p, &a, (size_t)n * sizeof *p);
 }
-V_INLINE vf v_add(vf a, vf b) { return a + b; }
-V_INLINE vf v_sub(vf a, vf b) { return a - b; }
-V_INLINE vf v_mul(vf a, vf b) { return a * b; }
-V_INLINE vf v_div(vf a, vf b) { return a / b; }
 V_INLINE vf v_fma(vf a, vf b, vf c) { return a * b + c; }
 V_INLINE vf v_fma_low(vf a, vf b, vf c) { return v_fma(a, b, c); }
 V_INLINE vf v_fnma(vf a, vf b, vf c) { return c - a * b; }
-V_INLINE vi v_as_int(vf a) { return (vi)a; }
-V_INLINE vf v_as_float(vi a) { return (vf)a; }
-/* Lane i is lane index[i] of a, whose low bits count. */
 V_INLINE vf v_permute(vf a, vi index) {
   vf b;
   V_EACH(i) b[i] = a[index[i] & (V_LANES - 1)];
   return b;
 }
-/* Lane i of the first n is from[index[i]], 0 in the rest. */
 V_INLINE vf v_gather(const float *from, const int32_t *index, int64_t n) {
-  vf a = v_zero();
+  vf a = {0};
   for (int64_t i = 0; i < n; i++) a[i] = from[index[i]];
   return a;
 }
-V_INLINE vm v_lt(vf a, vf b) { return a < b; }
 V_INLINE bool v_any(vm m) {
   int32_t any = 0;
   V_EACH(i) any |= m[i];
   return any != 0;
-}
-V_INLINE vm v_le(vf a, vf b) { return a <= b; }
-V_INLINE vm v_eq(vf a, vf b) { return a == b; }
-V_INLINE vf v_select(vm m, vf a, vf b) { return (vf)((m & (vi)a) | (~m & (vi)b)); } /* m ? a : b */
-V_INLINE vf v_min(vf a, vf b) { return v_select(a < b, a, b); }
-V_INLINE vf v_max(vf a, vf b) { return v_select(a > b, a, b); }
-V_INLINE vf v_sqrt(vf a) {
-  V_EACH(i) a[i] = sqrtf(a[i]);
-  return a;
-}
-V_INLINE vf v_round(vf a) {
-  V_EACH(i) a[i] = rintf(a[i]);
-  return a;
-}
-V_INLINE vf v_floor(vf a) {
-  V_EACH(i) a[i] = floorf(a[i]);
-  return a;
-}
-V_INLINE vf v_ceil(vf a) {
-  V_EACH(i) a[i] = ceilf(a[i]);
-  return a;
 }
 V_INLINE float v_sum(vf a) { /* in halves, as the narrow instruction sets do */
   for (int half = V_LANES / 2; half; half /= 2)
@@ -111,33 +70,13 @@ V_INLINE vi v_to_int(vf a) {
   }
   return b;
 }
-V_INLINE vf v_from_int(vi a) {
-  vf b;
-  V_EACH(i) b[i] = (float)a[i];
-  return b;
-}
-V_INLINE vi vi_set(int32_t x) {
-  vi a;
-  V_EACH(i) a[i] = x;
-  return a;
-}
-/* Sums wrap: the unsigned forms of the same lanes. */
-typedef uint32_t vu __attribute__((vector_size(V_BYTES), may_alias));
-V_INLINE vi vi_add(vi a, vi b) { return (vi)((vu)a + (vu)b); }
-V_INLINE vi vi_sub(vi a, vi b) { return (vi)((vu)a - (vu)b); }
-V_INLINE vi vi_and(vi a, vi b) { return a & b; }
-V_INLINE vi vi_andnot(vi a, vi b) { return ~a & b; }
-V_INLINE vi vi_or(vi a, vi b) { return a | b; }
-V_INLINE vi vi_xor(vi a, vi b) { return a ^ b; }
 V_INLINE vi vi_shl(vi a, uint32_t n) { return (vi)((vu)a << n); }
-V_INLINE vi vi_shr(vi a, uint32_t n) { return a >> (int32_t)n; } /* arithmetic */
-/* Lane i is table[index[i] % 8]. */
+V_INLINE vi vi_shr(vi a, uint32_t n) { return a >> (int32_t)n; }
 V_INLINE vi v_lookup(const int32_t table[8], vi index) {
   vi a;
   V_EACH(i) a[i] = table[index[i] & 7];
   return a;
 }
-/* The rows of a square of V_LANES rows become its columns. */
 V_INLINE void v_transpose(vf *r) {
   V_EACH(i)
   for (int j = 0; j < i; j++) {

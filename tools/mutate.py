@@ -25,8 +25,10 @@ CORPUS = pathlib.Path(os.environ.get("TREADLE_CORPUS", "../shared/corpus")).reso
 TREE = pathlib.Path("build-mutate/tree")
 SWAPS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&", "+": "-", "-": "+",
          "+=": "-=", "-=": "+=", "true": "false", "false": "true"}
-# what is skipped comes first: comments, texts, preprocessor lines
-TOKENS = re.compile(r"""(?P<skip>/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|^[ \t]*\#(?:\\\n|[^\n])*)"""
+# what is skipped comes first: cases that operators are tested with, comments, texts, preprocessor lines
+TOKENS = re.compile(r"""(?P<skip>^static\ bool\ \w+\((?:const\ )?ir_case\ \*.*?^\}"""
+                    r"""|^static\ const\ (?:struct\ )?\w*case\w*\b.*?^\};"""
+                    r"""|/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|^[ \t]*\#(?:\\\n|[^\n])*)"""
                     r"""|(?P<swap>(?<=[ ])(?:<=?|>=?|==|!=|&&|\|\||\+=?|-=?)(?=[ ])|\b(?:true|false)\b)"""
                     r"""|(?P<not>(?<=[( ])!(?=\w))|(?P<number>(?<=[\[( ])\d+(?=[\]);, ]))""", re.S | re.M | re.X)
 Fault = collections.namedtuple("Fault", "path at old new")

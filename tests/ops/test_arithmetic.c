@@ -187,6 +187,8 @@ static const example examples[] = {
     {"aten::linalg_det", {{0}}, {M(TD_F64, 2, 2, 0, 2, 3, 0)}, S(TD_F64, -6)},
     {"aten::triu", {{0}}, {M(TD_U8, 2, 2, 1, 2, 3, 4), S(TD_I64, 1)}, M(TD_U8, 2, 2, 0, 2, 0, 0)},
     {"aten::tril", {{0}}, {M(TD_U8, 2, 2, 1, 2, 3, 4)}, M(TD_U8, 2, 2, 1, 0, 3, 4)},
+    {"aten::triu", {{0}}, {M(TD_U8, 2, 2, 1, 2, 3, 4), S(TD_I64, -1)}, M(TD_U8, 2, 2, 1, 2, 3, 4)},
+    {"aten::tril", {{0}}, {M(TD_U8, 2, 2, 1, 2, 3, 4), S(TD_I64, -1)}, M(TD_U8, 2, 2, 0, 0, 3, 0)},
 };
 
 static const ir_opset *set;

@@ -88,6 +88,20 @@ static const refusal refusals[] = {
      {{TD_F32, DIMS(1, 1, 2, 2)}, {TD_F32, DIMS(1, 4)}, {TD_I64, DIMS(1)}},
      "samples"},
     {"td::matmul_integer", {{0}}, {{TD_F32, DIMS(1, 1)}, {TD_U8, DIMS(1, 1)}}, "element type f32"},
+    {"td::linear", {INT("n", -1)}, {{TD_F32, DIMS(1, 1)}, {TD_F32, DIMS(1, 1)}}, "n or panel"},
+    {"td::linear", {INT("n", 1), INT("panel", -1)}, {{TD_F32, DIMS(1, 1)}, {TD_F32, DIMS(1, 1)}}, "n or panel"},
+    {"td::linear", {INT("n", 1), INT("panel", 4096)}, {{TD_F32, DIMS(1, 1)}, {TD_F32, DIMS(4096)}}, "n or panel"},
+    {"td::add_i8", {{0}}, {{TD_U8, DIMS(1)}, {TD_F32, DIMS(1)}}, "of 8 bits"},
+    {"td::mul_i8", {{0}}, {{TD_F32, DIMS(1)}, {TD_U8, DIMS(1)}}, "of 8 bits"},
+    {"td::add_i8", {INT("y_zero", -1)}, {{TD_U8, DIMS(1)}, {TD_U8, DIMS(1)}}, "out of range"},
+    {"td::add_i8", {INT("y_zero", 256)}, {{TD_U8, DIMS(1)}, {TD_U8, DIMS(1)}}, "out of range"},
+    {"td::add_i8", {INT("a_zero", -1)}, {{TD_U8, DIMS(1)}, {TD_U8, DIMS(1)}}, "out of range"},
+    {"td::add_i8", {INT("a_zero", 256)}, {{TD_U8, DIMS(1)}, {TD_U8, DIMS(1)}}, "out of range"},
+    {"td::add_i8", {INT("b_zero", -1)}, {{TD_U8, DIMS(1)}, {TD_U8, DIMS(1)}}, "out of range"},
+    {"td::add_i8", {INT("b_zero", 256)}, {{TD_U8, DIMS(1)}, {TD_U8, DIMS(1)}}, "out of range"},
+    {"td::add_i8", {INT("least", -1)}, {{TD_U8, DIMS(1)}, {TD_U8, DIMS(1)}}, "out of range"},
+    {"td::add_i8", {INT("least", 9), INT("most", 8)}, {{TD_U8, DIMS(1)}, {TD_U8, DIMS(1)}}, "out of range"},
+    {"td::add_i8", {INT("most", 256)}, {{TD_U8, DIMS(1)}, {TD_U8, DIMS(1)}}, "out of range"},
 };
 
 static td_status evaluate(const refusal *x, base_arena *arena, td_error *err) {

@@ -386,6 +386,8 @@ def main():
     parser.add_argument("--table", action="store_true", help="PyTorch and ONNX Runtime beside it")
     parser.add_argument("--only", choices=[*CHECKS, "table"])
     counts = parser.parse_args()
+    if len(ray_treadle.core_sets(1)) < 2:
+        sys.exit("two nodes of a core each need two cores: this process may use one")
     sys.stdout = sys.stderr
     for name in ("ray.data", "ray.serve"):
         logging.getLogger(name).setLevel(logging.ERROR)

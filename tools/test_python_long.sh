@@ -7,8 +7,8 @@
 # operator takes), empty (operands without elements), profiles (of the built-in models,
 # whose figures must fit), tutorials (a profile, a fault, annotations, threads and forks, as readers of tutorials write
 # them), inductor (PyTorch's own test_torchinductor.py, which --file names; left out
-# without it), handlers (Python handlers of archives in the server), examples (TorchServe's own examples, their code unchanged,
-# from its public repository, or from the folder or repository that TREADLE_TORCHSERVE names; `./dev test-python examples
+# without it), handlers (Python handlers of archives in the server), examples (the requests of TorchServe's own regression
+# tests, and its own examples, their code unchanged, from its public repository, or from the folder or repository that TREADLE_TORCHSERVE names; `./dev test-python examples
 # Workflows` runs some); options after a part go to it, e.g. `./dev test-python ops --write docs/operators.md`, or
 # `./dev test-python models --help`.
 # TREADLE_PYTHON: a Python that has what `libraries` names; without it a virtual environment is made in build/python/env,
@@ -53,7 +53,7 @@ run_part() {
     return
   fi
   if [ "$part" = examples ]; then
-    cmake --build build --target treadle-serve && fetch_old &&
+    cmake --build build --target treadle-serve && /usr/bin/python3 tools/check_torchserve_requests.py build && fetch_old &&
       PYTHONPATH=$PWD/build/python/examples:$PYTHONPATH $python tools/check_torchserve_examples.py build "$@"
     return
   fi

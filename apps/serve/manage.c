@@ -54,7 +54,7 @@ bool serve_number(serve_job *job, const fmt_json *body, const char *name, int64_
                   int64_t *value) {
   const char *text = serve_parameter(job, body, name);
   *value = otherwise;
-  if (!text) return true;
+  if (!text || (!body && !*text)) return true; /* `limit=` says nothing */
   if (base_str_int(base_str_of(text), value) && *value >= low && *value <= high) return true;
   serve_refuse(job, 400, "%s is no number from %lld to %lld", name, (long long)low, (long long)high);
   return false;
@@ -125,6 +125,15 @@ static bool read_config(serve_job *job, const fmt_json *body, serve_config *conf
   return true;
 }
 
+/* That is what TorchServe knows, and starts a Python for; here a handler is what its archive says. False: it is none.
+ */
+static bool is_runtime(const char *name) {
+  static const char *const names[] = {"python", "python2", "python3", "LSP"};
+  for (size_t i = 0; name && i < sizeof names / sizeof *names; i++)
+    if (strcmp(name, names[i]) == 0) return true;
+  return !name;
+}
+
 static bool read_order(serve_job *job, order *o) {
   const fmt_json *body;
   if (!serve_read_parameters(job, &body)) return false;
@@ -132,7 +141,12 @@ static bool read_order(serve_job *job, order *o) {
   o->url = serve_parameter(job, body, "url");
   o->name = serve_parameter(job, body, "model_name");
   o->synchronous = !synchronous || strcmp(synchronous, "false") != 0;
+  const char *runtime = serve_parameter(job, body, "runtime");
   if (!read_config(job, body, &o->config)) return false;
+  if (!is_runtime(runtime)) {
+    serve_refuse(job, 400, "Invalid RuntimeType value: %s", runtime);
+    return false;
+  }
   if (!o->url) serve_refuse(job, 400, "Parameter url is required.");
   return o->url != NULL;
 }

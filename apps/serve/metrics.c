@@ -145,8 +145,9 @@ void serve_metrics(serve_job *job) {
   for (uint32_t i = 0; all && i < server->model_count; i++)
     for (uint32_t j = 0; j < server->models[i]->count; j++)
       if (take(job, server->models[i]->versions[j], host, &all[count])) count++;
+  /* the comma and the fraction are TorchServe's: there are scripts that look for them */
   for (uint32_t i = 0; i < 3; i++)
-    base_text_print(&job->reply, "# TYPE %s counter\n%s{Level=\"Host\",Hostname=\"%s\"} %llu\n", names[i], names[i],
+    base_text_print(&job->reply, "# TYPE %s counter\n%s{Level=\"Host\",Hostname=\"%s\",} %llu.0\n", names[i], names[i],
                     host, (unsigned long long)server->replies[i]);
   base_text_print(&job->reply,
                   "# TYPE treadle_access_log_lines_lost_total counter\ntreadle_access_log_lines_lost_total %llu\n",

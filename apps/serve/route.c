@@ -567,8 +567,10 @@ bool serve_route(serve_job *job) {
   base_str found[MOST_PARTS] = {0};
   char *parts[MOST_PARTS] = {0};
   bool known;
-  const struct route *route = find_route(job, found, &known);
   job->is_torch = serve_is_torch(job->path);
+  if (job->is_torch && job->path.length > 1 && base_str_ends(job->path, "/"))
+    job->path.length--; /* as TorchServe does */
+  const struct route *route = find_route(job, found, &known);
   if (!route && base_str_is(job->method, "OPTIONS") && (known || base_str_is(job->path, "*"))) {
     serve_answer(job, 200, "%s", ""); /* what a page in a browser asks before it sends such a request */
     return true;

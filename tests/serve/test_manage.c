@@ -91,6 +91,7 @@ static void lifecycle(void **state) {
   expect(t, MANAGEMENT, "POST", "/models?url=../rows.tdir", "", 404, "model store");
   expect(t, MANAGEMENT, "POST", "/models?url=..%2Frows.tdir", "", 404, "model store");
   expect(t, MANAGEMENT, "POST", "/models?url=rows.tdir&initial_workers=x", "", 400, "initial_workers");
+  expect(t, MANAGEMENT, "POST", "/models?url=rows.tdir&runtime=python4", "", 400, "RuntimeType value: python4");
   expect(t, MANAGEMENT, "POST", "/models", "{\"url\":\"rows.tdir\",\"initial_workers\":[]}", 400, "initial_workers");
   expect(t, MANAGEMENT, "POST", "/models", "{\"url\":\"none.tdir\",\"synchronous\":false}", 404, "none.tdir");
   expect(t, MANAGEMENT, "POST", "/models",
@@ -111,6 +112,8 @@ static void lifecycle(void **state) {
   expect(t, MANAGEMENT, "GET", "/models/second/2", "", 404, "ModelVersionNotFoundException");
   expect(t, MANAGEMENT, "GET", "/models/third", "", 404, "ModelNotFoundException");
   expect(t, MANAGEMENT, "GET", "/models?limit=1", "", 200, "\"nextPageToken\": \"1\"");
+  expect(t, MANAGEMENT, "GET", "/models/?limit=&next_page_token=", "", 200, "\"models\"");
+  expect(t, MANAGEMENT, "GET", "/models//", "", 404, "no such route");
   expect(t, MANAGEMENT, "PUT", "/models/second/1/set-default", "", 200, "Default version");
   expect(t, MANAGEMENT, "PUT", "/models/second?min_worker=0&synchronous=true", "", 200, "Workers scaled to 0");
   expect(t, MANAGEMENT, "DELETE", "/models/second", "", 200, "unregistered");

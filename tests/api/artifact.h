@@ -1,18 +1,13 @@
 /* artifact.h -- models saved and loaded again through the public interface, and what they answer. */
 #ifndef TESTS_API_ARTIFACT_H
 #define TESTS_API_ARTIFACT_H
-#include <setjmp.h>
-#include <stdarg.h>
+#include "test.h"
+
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <sys/wait.h>
-
-#include <cmocka.h>
 
 #include <treadle/experimental.h>
 #include <treadle/treadle.h>

@@ -1,12 +1,8 @@
 /* Structs of callers that were built for an older, or a newer, library. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "test.h"
+
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include <treadle/treadle.h>
 

@@ -1,13 +1,9 @@
 /* test_async.c -- runs with limits and runs in line, as a program uses them. */
 /* ctest: threads */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
-#include <cmocka.h>
+#include <stdio.h>
+
 #include <sys/resource.h>
 #include <treadle/async.h>
 

@@ -1,13 +1,9 @@
 /* test_pools.c -- pools on sets of CPUs, with names and weights; sessions that share them. */
 /* ctest: threads */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
-#include <cmocka.h>
+#include <stdio.h>
+
 #include <dirent.h>
 #include <pthread.h>
 #include <sched.h>

@@ -1,15 +1,11 @@
 /* test_specialise.c -- variants of a plan for particular sizes (td_load_options.specialise): the same answers, state
  * and errors as without, whatever sizes come in turn; one copy of what they have in common. */
 /* ctest: threads */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "test.h"
 
-#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #include <treadle/treadle.h>
 

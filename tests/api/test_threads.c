@@ -1,13 +1,9 @@
 /* test_threads.c -- whole models on 1, 2, 3, 4 and 8 threads: the same bits, from run to run, and on a shared pool. */
 /* ctest: slow */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
-#include <cmocka.h>
+#include <stdio.h>
+
 #include <treadle/treadle.h>
 
 static const uint32_t counts[] = {1, 2, 3, 4, 8};

@@ -1,12 +1,7 @@
 /* lack.h -- memory that fails: each allocation in turn. Includes cmocka, which wants its headers before it. */
 #ifndef TESTS_BASE_LACK_H
 #define TESTS_BASE_LACK_H
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "base/base.h"
 

@@ -1,14 +1,9 @@
 /* test_assert.c -- assertions end a process of a Debug build, and cost a Release build nothing, not even evaluation. */
-#include <setjmp.h>
+#include "test.h"
+
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/base.h"
 

@@ -1,12 +1,5 @@
 /* Attribute blocks: every kind comes back, by position, from a block that can be copied as bytes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "base/base.h"
 

@@ -1,11 +1,5 @@
 /* test_call.c -- tasks shared out among workers: each once, whoever takes them, a worker's own first. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "base/base.h"
 

@@ -1,12 +1,5 @@
 /* Size expressions: what simplifies, what evaluates, what prints and parses back. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "base/base.h"
 

@@ -1,13 +1,7 @@
 /* Element types, against arithmetic written down independently: a narrow float is the list of its values, and the right
  * code for x is the nearest of them, the even code on a tie. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
-#include <cmocka.h>
 #include <math.h>
 
 #include "base/base.h"

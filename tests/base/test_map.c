@@ -1,12 +1,5 @@
 /* The hash map: against an array that is searched, with keys of any bytes, and when memory ends. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "base/base.h"
 

@@ -1,12 +1,5 @@
 /* Memory: arenas, growing arrays, and the allocator that fails on request. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "base/base.h"
 

@@ -1,12 +1,5 @@
 /* Tensors: walks, copies between strided views and packing, each against index arithmetic written out; calls. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "base/base.h"
 

@@ -1,12 +1,5 @@
 /* test_walk.c -- a plan walked over a machine that is not here (bench/walk.c), by times that are made up. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "bench/walk.h"
 

@@ -2,17 +2,14 @@
  * the built `treadle` (beside the test program) run with its output caught. */
 #ifndef TESTS_CLI_FIXTURE_H
 #define TESTS_CLI_FIXTURE_H
+#include "test.h"
+
 #include <errno.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include <jansson.h>
 
 #include "fmt/fmt.h"

@@ -1,15 +1,10 @@
 /* A child's time is what it computes: one that waits its turn on a busy machine is not ended, one that never ends is.
  */
 /* ctest: slow */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
+#include "test.h"
+
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "common/isolate.h"
 

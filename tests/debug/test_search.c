@@ -1,11 +1,9 @@
 /* Searches of <treadle/debug.h> over made-up runs: which node, which pass, which kernel, which part. No model is run.
  */
+#include "test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
-#include <cmocka.h>
 
 #include <treadle/debug.h>
 

@@ -1,15 +1,9 @@
 /* check.h -- what the tests of this room share: cmocka, and hostile variants of a good file. */
 #ifndef TESTS_FMT_CHECK_H
 #define TESTS_FMT_CHECK_H
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
-#include <cmocka.h>
+#include <stdio.h>
 
 #include "base/lack.h"
 #include "fmt/fmt.h"

@@ -2,12 +2,9 @@
  * is consumed (freed) by what it is put into. */
 #ifndef TESTS_IMPORT_ONNX_BUILD_H
 #define TESTS_IMPORT_ONNX_BUILD_H
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
-#include <cmocka.h>
+#include <stdio.h>
 
 #include "base/lack.h"
 #include "fmt/tensor_proto.h"

@@ -2,13 +2,9 @@
  * backticks for single ones; `quote` puts them in. */
 #ifndef TESTS_IMPORT_PT2_BUILD_H
 #define TESTS_IMPORT_PT2_BUILD_H
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
-#include <cmocka.h>
+#include <stdio.h>
 
 #include "base/lack.h"
 #include <treadle/treadle.h>

@@ -1,13 +1,8 @@
 /* test_aten_empty.c -- products, windows and decompositions of operands without elements: the sizes and the numbers
  * that PyTorch gives, which are not always those of the formula. */
+#include "test.h"
+
 #include "import/world.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 static void start(world *w) { assert_true(world_open(w, &base_libc_allocator)); }
 

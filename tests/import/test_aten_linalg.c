@@ -1,15 +1,10 @@
 /* test_aten_linalg.c -- what is lowered to solutions with triangles, by numbers that are whole. What must not be read,
  * the other half of a factor, is there and is not zero. */
+#include "test.h"
+
 #include "import/world.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 static aten_value matrix(world *w, const float *data, int64_t rows, int64_t columns) {
   base_tensor t = base_tensor_of((void *)(uintptr_t)data, TD_F32, 2, (int64_t[]){rows, columns});
   return aten_of(w->a, ir_build_constant(&w->build, &t), true);

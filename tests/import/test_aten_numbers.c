@@ -1,10 +1,5 @@
 /* test_aten_numbers.c -- functions of two numbers that are put together from other operators, against libm. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "import/world.h"
 

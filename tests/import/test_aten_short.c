@@ -1,12 +1,7 @@
 /* test_aten_short.c -- f16 and bf16 are rounded where PyTorch rounds them. */
+#include "test.h"
+
 #include "import/world.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 static void start(world *w) { assert_true(world_open(w, &base_libc_allocator)); }
 

@@ -1,13 +1,7 @@
 /* test_aten_table.c -- the table of schemas: rows can be read, rows of a name stand together, none stands twice. */
+#include "test.h"
+
 #include "import/aten/aten_priv.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static base_arena *held;
 static const char *const *lines;

@@ -1,15 +1,10 @@
 /* test_aten_types.c -- every operator of the table that takes several tensors, with every pair of types that PyTorch
  * takes: it is accepted, and its result is of the type that PyTorch gives. */
+#include "test.h"
+
 #include "import/world.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #define PATTERN(text) text,
 static const char *const patterns[] = {

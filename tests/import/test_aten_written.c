@@ -1,15 +1,10 @@
 /* test_aten_written.c -- every operator of PyTorch's that writes into an argument, and whose functional form is in the
  * table, is accepted with the arguments that its schema names: in place and out=, into tensors and into views. */
+#include "test.h"
+
 #include "import/world.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static const char *const forms[] = {
 #include "written_forms.inc"

@@ -1,15 +1,9 @@
 /* Built-in models: the graph has the published architecture, weights are taken in place, keys that do not fit are
  * listed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test.h"
+
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/lack.h"
 #include "import/import.h"

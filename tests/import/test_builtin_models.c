@@ -1,11 +1,5 @@
 /* Every built-in model builds, and has the parameters and the output of the published one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "import/import.h"
 #include "ops/ops.h"

@@ -1,14 +1,10 @@
 /* test_tdir.c -- graphs as files: what is saved loads again, to the same text and the same plan; what is wrong is
  * refused where it stands. */
-#include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "test.h"
 
-#include <cmocka.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #include "base/base.h"
 

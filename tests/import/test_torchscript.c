@@ -1,18 +1,14 @@
 /* TorchScript archives through the public interface: session state, methods, exceptions, what is refused and how. The
  * programs are written by tests/models/torchscript/generate.py; what they compute is checked by `treadle check` there.
  */
+#include "test.h"
+
 #include <treadle/treadle.h>
 
 #include "base/base.h"
 #include "fmt/fmt.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static const td_input_spec matrix = {.name = "x", .dtype = TD_F32, .rank = 2, .dims = {-1, 2}};

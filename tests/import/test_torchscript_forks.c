@@ -1,17 +1,12 @@
 /* Tasks of TorchScript programs: the same bits wherever they run, errors out of their waits, what cannot be a task. The
  * programs are written by tests/models/torchscript/generate.py. */
 /* ctest: threads */
+#include "test.h"
+
 #include <treadle/treadle.h>
 
 #include "api/api_priv.h"
 #include "runtime/session_priv.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MOST_THREADS = 4, RUNS = 8, MAX_OUTPUTS = 16 };
 

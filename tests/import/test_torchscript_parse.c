@@ -1,12 +1,9 @@
 /* The source text of TorchScript archives as a tree: the forms that PyTorch writes, and what is refused, where. */
+#include "test.h"
+
 #include "import/torchscript/ast_priv.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <stdio.h>
-#include <string.h>
 
 static base_arena *arena;
 

@@ -1,12 +1,8 @@
 /* TorchScript programs that write to what their module holds: each session keeps it, as PyTorch's module does. The
  * programs are written by tests/models/torchscript/generate.py. */
-#include <treadle/treadle.h>
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-#include <string.h>
+#include <treadle/treadle.h>
 
 static const td_input_spec vector = {.name = "x", .dtype = TD_F32, .rank = 1, .dims = {2}};
 

@@ -1,10 +1,7 @@
 /* test_graph.c -- building and editing graphs, the verifier against each kind of damage, evaluation of one operator. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
-#include <cmocka.h>
+#include <stdio.h>
 
 #include "ops/ops.h"
 

@@ -1,12 +1,8 @@
 /* test_ir_text.c -- the text form: what is printed parses back to what prints the same; what is wrong is refused. */
-#include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
-#include <cmocka.h>
+#include <dirent.h>
+#include <stdio.h>
 
 #include "ops/ops.h"
 

@@ -1,14 +1,7 @@
 /* run_kernel.h -- calls kernels as the executor does: on one or several threads that share out the tasks. */
 #ifndef TESTS_RUN_KERNEL_H
 #define TESTS_RUN_KERNEL_H
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "kernels/kernels.h"
 #include "sys/sys.h"

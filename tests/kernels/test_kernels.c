@@ -1,12 +1,5 @@
 /* Kernels: which one is chosen, and that each copy moves exactly its elements. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "kernels/kernels.h"
 #include "sys/sys.h"

@@ -1,16 +1,9 @@
 /* Elementwise kernels at every level that the machine has: vector functions against libm in double over the range of
  * f32, and the walk over operands of any strides against plain indexing. */
 /* ctest: threads */
+#include "test.h"
+
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 
 #include "kernels/kernels.h"

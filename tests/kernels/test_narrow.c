@@ -1,13 +1,6 @@
 /* test_narrow.c -- rows of elements of 1 and 2 bytes as fused loops read and write them, on each level: every element,
  * and floats and words of any bits, as the plain conversions of base give them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "kernels/fused.h"
 #include "kernels/kernels.h"

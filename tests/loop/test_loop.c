@@ -1,11 +1,5 @@
 /* test_loop.c -- programs of fused loops: text and back, words and back, what is refused, and what is built. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "loop/loop.h"
 

@@ -1,14 +1,8 @@
 /* test_arithmetic.c -- values written down by hand: rounding, signs, wrapping, NaN, empty reductions, ties, saturation.
  */
-#include <setjmp.h>
-#include <math.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
-#include <cmocka.h>
+#include <math.h>
 
 #include "ops/ops.h"
 #include "ops/results.h"

@@ -1,14 +1,7 @@
 /* ctest: slow */
 /* test_hostile_attributes.c -- attributes and small integer operands that no exporter writes: each operator refuses
  * them or works, touches no memory that is not its own (the sanitizers watch), and asks for no more than it may. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "base/limited.h"
 #include "ops/ops.h"

@@ -1,12 +1,5 @@
 /* Indices, bounds and sizes that only running knows: those that do not fit are refused by name, and nothing is read. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "ir/ir.h"
 #include "ops/ops.h"

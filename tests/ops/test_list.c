@@ -1,12 +1,5 @@
 /* Lists: appending never changes an older list, positions count from either end, stacking fits items together. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "ir/ir.h"
 #include "ops/ops.h"

@@ -1,13 +1,7 @@
 /* Factors of matrices: what they are made of gives the matrix again, and they have the form that they should. */
+#include "test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "base/size.h"
 #include "ops/common/ops_priv.h"
 #include "ops/ops.h"

@@ -1,13 +1,6 @@
 /* test_operand_kinds.c -- every operator, over its first generated case with one operand replaced: strings are refused
  * by number where the operator does not say that it takes them, lists always. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "ops/ops.h"
 #include "ops/results.h"

@@ -2,16 +2,9 @@
  * symbols; strides, alignment, the memory of a plan, and whether it knows the sizes, make no difference. */
 /* ctest: slow */
 /* ctest parts: 4 */
+#include "test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "compile/compile.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"

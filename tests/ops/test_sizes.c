@@ -1,12 +1,6 @@
 /* Shape arithmetic keeps expressions: the chains that exporters write come out as sizes of the inputs, not as new
  * symbols. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "ir/ir.h"
 #include "ops/ops.h"

@@ -1,13 +1,7 @@
 /* Special functions against what defines them: recurrences, inverses, derivatives, and values of tables. */
+#include "test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "ops/common/special_priv.h"
 
 static const double points[] = {-50.25, -7.3, -2.5, -0.75, -1e-3, 1e-3, 0.1, 0.7, 1,

@@ -1,15 +1,9 @@
 /* test_names.c -- passes name attributes as texts, which a compiler does not look at: each that stands in their
  * sources is one that an operator has. */
-#include <glob.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
-#include <cmocka.h>
+#include <glob.h>
+#include <stdio.h>
 
 #include "base/base.h"
 #include "ops/ops.h"

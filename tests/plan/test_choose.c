@@ -1,11 +1,5 @@
 /* test_choose.c -- how many samples of a batch are taken at a time. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "base/lack.h"
 #include "plan/bind.h"

@@ -1,10 +1,7 @@
 /* test_memory.c -- the memory planner on integer records. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "test.h"
 
-#include <cmocka.h>
+#include <stdio.h>
 
 #include "base/lack.h"
 #include "plan/bind.h"

@@ -1,13 +1,8 @@
 /* test_itt.c -- ranges, as collectors of both versions of the interface hear them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "test.h"
 
-#include <cmocka.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #include "profile/profile.h"
 #include "profile/ranges.h"

@@ -1,11 +1,7 @@
 /* test_perf.c -- what perf is told of generated code, read by a parser of its own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
-#include <cmocka.h>
+#include <stdio.h>
 
 #include "profile/perf.h"
 

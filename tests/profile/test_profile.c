@@ -1,11 +1,7 @@
 /* test_profile.c -- recordings made by calling the observer as a session would, and every form of them. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
+#include "test.h"
 
-#include <cmocka.h>
+#include <math.h>
 #include <jansson.h>
 
 #include "profile/profile.h"

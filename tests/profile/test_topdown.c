@@ -1,15 +1,10 @@
 /* test_topdown.c -- the arithmetic of top-down analysis on counts of each family, and the ladder on machines that are
  * played: a table of counters that says yes, no, or less. */
+#include "test.h"
+
 #include <errno.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "profile/counters.h"
 

@@ -2,13 +2,9 @@
  * are written as "2x3: 1 2 3 4 5 6" ("": rank 0); where elements are left out, counting goes on from the last one. */
 #ifndef TESTS_RUNTIME_HARNESS_H
 #define TESTS_RUNTIME_HARNESS_H
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
-#include <cmocka.h>
+#include <stdio.h>
 
 #include "compile/compile.h"
 #include "ops/ops.h"

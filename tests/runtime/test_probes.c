@@ -1,13 +1,9 @@
 /* test_probes.c -- static probes as perf and bpftrace find them: notes in this program's own file, which the library is
  * part of. */
-#include <elf.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
-#include <cmocka.h>
+#include <elf.h>
+#include <stdio.h>
 
 #include "runtime/runtime.h"
 #include "sys/sys.h"

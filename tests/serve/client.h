@@ -1,20 +1,17 @@
 /* client.h -- a server in a process of its own, and requests to it over sockets: what the tests of the server share. */
 #ifndef TESTS_SERVE_CLIENT_H
 #define TESTS_SERVE_CLIENT_H
+#include "test.h"
+
 #include <arpa/inet.h>
 #include <math.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 static const char graph[] =
     "tdir 1\n"

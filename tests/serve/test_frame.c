@@ -1,12 +1,7 @@
 /* test_frame.c -- frames of processes with Python handlers: heads, parts and tensors, whole, cut and damaged. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test.h"
+
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
 #include "frame.h"
 

@@ -1,10 +1,7 @@
 /* The HTTP parser: what is a request, what is refused and how, cut into any parts. */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "test.h"
+
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
 #include "http.h"
 

@@ -1,14 +1,11 @@
 /* The access log: what a line says, whatever a client sends; names of requests; files that are moved away, pipes that
  * nobody reads, and a disk that is full. */
 /* ctest: threads */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "test.h"
+
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "server.h"
 

@@ -1,18 +1,14 @@
 /* test_sandbox.c -- in a process of its own with the filter: what is not listed fails as it should and does no more,
  * and what the server, compilers and Python handlers need still works. The process beside the server starts, ends and
  * tells of programs that the server itself can no more start, and dies with it. */
+#include "test.h"
+
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -21,7 +17,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "sandbox.h"
 #include "spawner.h"

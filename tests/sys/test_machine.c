@@ -1,13 +1,7 @@
 /* What the machine is: recorded texts and register values of other machines, and that this one reads as sensible. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
-#include <cmocka.h>
+#include <stdio.h>
 
 #include "sys/sys_priv.h"
 

@@ -1,15 +1,9 @@
 /* Mapping files: bytes arrive, odd things are refused, and a location from a stranger never leaves the folder. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test.h"
+
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "sys/sys.h"
 

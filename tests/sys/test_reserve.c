@@ -1,14 +1,8 @@
 /* Address space, the clock, threads. */
 /* ctest: threads */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
-#include <cmocka.h>
+#include <stdio.h>
 
 #include "sys/sys.h"
 

@@ -1,15 +1,9 @@
 /* How the CPUs of a machine hang together: machines that are not here, from descriptions, XML and recorded /sys. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test.h"
+
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "sys/sys_priv.h"
 #include "sys/topology.h"

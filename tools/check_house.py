@@ -14,10 +14,9 @@ import sys
 OPERATOR_NAMES = {"passes": 0, "fuse": 0, "lower": 0, "compile": 0, "codegen": 0, "plan": 0, "kernels": 8, "runtime": 0}
 LEVEL_NAMES = {"src": 7, "apps": 0, "include": 0}
 LONG_LINES_OF_A_PAGE = 0
-# Inner loops of kernels and references, to which a struct would be dearer than registers; below them what may yet go.
+# Inner loops of kernels and references, to which a struct would be dearer than registers.
 MANY_PARAMETERS = {
-    "multiply_rows": 15, "where_row": 10, "run_rows": 9, "transform_panel": 9, "multiply_run": 9,
-    "fail_lookup": 9, "resolve_call": 9, "ir_build_region": 9, "add": 9, "prof_counters_by_part": 9}
+    "multiply_rows": 15, "where_row": 10, "run_rows": 9, "transform_panel": 9, "multiply_run": 9}
 # Home-made words, and those of the field.
 HOME_MADE_WORDS = {
     "turned": "transposed, rotated or flipped", "told apart": "distinguished", "stands alone": "unfused", "in turns": "interleaved",

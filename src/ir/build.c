@@ -215,11 +215,10 @@ static void discard(ir_graph *g, ir_block block) {
 
 void ir_build_discard(ir_build *b, ir_block block) { discard(b->graph, block); }
 
-void ir_build_region(ir_build *b, const char *op, const ir_value *in, uint32_t in_count, const ir_type *types,
-                     uint32_t out_count, const ir_block *blocks, uint32_t block_count, ir_value *outs) {
+void ir_build_region(ir_build *b, const char *op, ir_new_node spec, const ir_block *blocks, uint32_t block_count,
+                     ir_value *outs) {
   ir_graph *g = b->graph;
   ir_block *owned = ir_build_alloc(b, block_count * sizeof *owned);
-  ir_new_node spec = {.in = in, .in_count = in_count, .out_count = out_count, .out_types = types};
   ir_node node = {0};
   if (owned) spec.op = find_op(b, op);
   if (!spec.op) return;
@@ -231,7 +230,7 @@ void ir_build_region(ir_build *b, const char *op, const ir_value *in, uint32_t i
   }
   ir_node_of(g, node)->blocks = owned;
   ir_node_of(g, node)->block_count = block_count;
-  if (out_count) memcpy(outs, ir_node_of(g, node)->out, out_count * sizeof *outs);
+  if (spec.out_count) memcpy(outs, ir_node_of(g, node)->out, spec.out_count * sizeof *outs);
 }
 
 uint32_t ir_node_args(const ir_node_def *node, base_arg *args) {

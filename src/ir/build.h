@@ -124,9 +124,9 @@ ir_value ir_build_param(ir_build *b, ir_block block, const ir_type *type);
 void ir_build_result(ir_build *b, ir_block block, ir_value value);
 /* Empties a block that will not be used; nothing outside of it may use its values. */
 void ir_build_discard(ir_build *b, ir_block block);
-/* Adds the region `op` to b->block, with results of `types`, and gives it its finished blocks. */
-void ir_build_region(ir_build *b, const char *op, const ir_value *in, uint32_t in_count, const ir_type *types,
-                     uint32_t out_count, const ir_block *blocks, uint32_t block_count, ir_value *outs);
+/* Adds the region `op` to b->block, with the operands and results of `spec`, and gives it its finished blocks. */
+void ir_build_region(ir_build *b, const char *op, ir_new_node spec, const ir_block *blocks, uint32_t block_count,
+                     ir_value *outs);
 /* What both types say: sizes that differ become new symbols (in a list, whose items may all differ: no shape at all),
  * ranks that differ unranked, a value and none an optional. Fails where the kinds or dtypes cannot meet. */
 ir_type ir_build_join(ir_build *b, const ir_type *x, const ir_type *y);

@@ -124,7 +124,8 @@ void ir_build_if(ir_build *b, ir_value cond, ir_branch_fn branch, void *user, ui
     const ir_type then = *ir_build_type(b, results[0][i]), other = *ir_build_type(b, results[1][i]);
     types[i] = ir_build_join(b, &then, &other);
   }
-  ir_build_region(b, "prim::If", &cond, 1, types, count, blocks, 2, outs);
+  ir_build_region(b, "prim::If", (ir_new_node){.in = &cond, .in_count = 1, .out_types = types, .out_count = count},
+                  blocks, 2, outs);
 }
 
 /* ---- Loop ---- */
@@ -257,7 +258,8 @@ void ir_build_run_loop(ir_build *b, ir_build_loop *l) {
                         : l->initial[i];
     types[i] = is_list ? *ir_build_type(b, in[2 + i]) : instance(b, l, i);
   }
-  ir_build_region(b, "prim::Loop", in, 2 + all, types, all, &block, 1, l->outs);
+  ir_build_region(b, "prim::Loop", (ir_new_node){.in = in, .in_count = 2 + all, .out_types = types, .out_count = all},
+                  &block, 1, l->outs);
 }
 
 ir_value ir_build_stacked(ir_build *b, const ir_build_loop *l, uint32_t i, int64_t axis) {

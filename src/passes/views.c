@@ -17,10 +17,8 @@
 
 enum { MAX_OPERANDS = 3 }; /* of a linear that is moved */
 
-static td_status add(passes_edit *e, ir_node at, ir_op_id op, const ir_value *in, uint32_t in_count,
-                     const base_arg *args, uint32_t arg_count, const ir_node_def *also, ir_value *out) {
-  const ir_new_node spec = {.in = in, .in_count = in_count, .args = args, .arg_count = arg_count};
-  return passes_add(e, at, op, spec, also, out);
+static td_status add(passes_edit *e, ir_node at, ir_op_id op, const ir_value *in, uint32_t in_count, ir_value *out) {
+  return passes_add(e, at, op, (ir_new_node){.in = in, .in_count = in_count}, NULL, out);
 }
 
 /* The sizes of `type` as a view takes them: one may be open. */
@@ -74,12 +72,14 @@ static td_status reshape(passes_edit *e, ir_node at, ir_value v, const ir_type *
     inner.dims[inner.rank - 1] = x->dims[x->rank - 1];
     for (uint32_t i = 0; i < linear.in_count; i++) in[i] = linear.in[i];
     TRY(reshape(e, at, linear.in[0], &inner, &in[0]));
-    return add(e, at, OP_td_linear, in, linear.in_count, args, ir_node_args(&linear, args), &linear, out);
+    const ir_new_node spec = {
+        .in = in, .in_count = linear.in_count, .args = args, .arg_count = ir_node_args(&linear, args)};
+    return passes_add(e, at, OP_td_linear, spec, &linear, out);
   }
   ir_value in[2] = {v};
   view_sizes(type, sizes);
   TRY(ir_add_ints(e->graph, sizes, (uint32_t)type->rank, &in[1], e->err));
-  return add(e, at, OP_aten_view, in, 2, NULL, 0, NULL, out);
+  return add(e, at, OP_aten_view, in, 2, out);
 }
 
 static td_status reshape_instead(passes_edit *e, ir_node at, ir_value v) {
@@ -131,7 +131,9 @@ static td_status visit_permute(passes_edit *e, ir_node id, const ir_node_def *no
   if (view_sizes(type, sizes) && is_dense(e, source) && moves_nothing(type, order))
     return reshape_instead(e, id, source);
   if (!before) return TD_OK;
-  TRY(add(e, id, OP_aten_permute, &source, 1, (base_arg[]){ARG_INTS("dims", order, rank)}, 1, NULL, &out));
+  const base_arg dims = ARG_INTS("dims", order, rank);
+  const ir_new_node spec = {.in = &source, .in_count = 1, .args = &dims, .arg_count = 1};
+  TRY(passes_add(e, id, OP_aten_permute, spec, NULL, &out));
   return passes_take_place(e, id, out);
 }
 
@@ -178,7 +180,7 @@ static td_status view_as(passes_edit *e, ir_node at, const int64_t *dims, int32_
   const ir_type *type = ir_type_of(e->graph, *v);
   if (type->rank == rank && memcmp(type->dims, dims, (size_t)rank * sizeof *dims) == 0) return TD_OK;
   TRY(ir_add_ints(e->graph, dims, (uint32_t)rank, &in[1], e->err));
-  return add(e, at, OP_aten_view, in, 2, NULL, 0, NULL, v);
+  return add(e, at, OP_aten_view, in, 2, v);
 }
 
 /* Elements of a vector of `size` that an index takes are rows of so many, where that is a matrix: places[] has them
@@ -249,7 +251,8 @@ static td_status visit_scatter_nd(passes_edit *e, ir_node id, const ir_node_def 
   for (int32_t i = 0; i < index->rank; i++) lead[i] = i + 1 < index->rank ? index->dims[i] : 1;
   TRY(add_places(e, places, 1, index->rank, lead, &in[1]));
   TRY(view_as(e, id, dims, type.rank - (int32_t)tuple + 1, &in[0]));
-  TRY(add(e, id, OP_td_scatter_nd, in, 3, args, ir_node_args(&scatter, args), NULL, &out));
+  const ir_new_node spec = {.in = in, .in_count = 3, .args = args, .arg_count = ir_node_args(&scatter, args)};
+  TRY(passes_add(e, id, OP_td_scatter_nd, spec, NULL, &out));
   TRY(view_as(e, id, type.dims, type.rank, &out));
   return passes_take_place(e, id, out);
 }
@@ -269,9 +272,9 @@ static td_status visit_index_select(passes_edit *e, ir_node id, const ir_node_de
   const bool drops = index->rank == 0;
   ir_value in[5] = {node->in[0]}, out;
   for (uint32_t i = 0; i < 4; i++) TRY(ir_add_ints(e->graph, &ints[i], 1, &in[1 + i], e->err));
-  TRY(add(e, id, OP_aten_slice, in, 5, NULL, 0, NULL, &out));
+  TRY(add(e, id, OP_aten_slice, in, 5, &out));
   in[0] = out;
-  if (drops) TRY(add(e, id, OP_aten_squeeze, (ir_value[]){out, in[3]}, 2, NULL, 0, NULL, &out));
+  if (drops) TRY(add(e, id, OP_aten_squeeze, (ir_value[]){out, in[3]}, 2, &out));
   if (ir_type_equal(ir_type_of(e->graph, out), ir_type_of(e->graph, ir_node_of(e->graph, id)->out[0])))
     return passes_take_place(e, id, out);
   passes_drop(e, out);
@@ -285,10 +288,10 @@ static td_status visit_gather_nd(passes_edit *e, ir_node id, const ir_node_def *
   if (passes_int(node, "batch_dims") || x->rank < 1 || !base_is_float(x->dtype) || last < 0 || tuples->dims[last] != 1)
     return TD_OK;
   TRY(ir_add_ints(e->graph, &last, 1, &in[1], e->err));
-  TRY(add(e, id, OP_aten_squeeze, in, 2, NULL, 0, NULL, &out));
+  TRY(add(e, id, OP_aten_squeeze, in, 2, &out));
   in[0] = ir_node_of(e->graph, id)->in[0];
   in[1] = out;
-  TRY(add(e, id, OP_aten_index_select, in, 2, NULL, 0, NULL, &out));
+  TRY(add(e, id, OP_aten_index_select, in, 2, &out));
   return passes_take_place(e, id, out);
 }
 
@@ -308,7 +311,7 @@ static td_status visit_repeat(passes_edit *e, ir_node id, const ir_node_def *nod
     sizes[i] = single ? times : -1;
   }
   TRY(ir_add_ints(e->graph, sizes, (uint32_t)type->rank, &in[1], e->err));
-  TRY(add(e, id, OP_aten_expand, in, 2, NULL, 0, NULL, &out));
+  TRY(add(e, id, OP_aten_expand, in, 2, &out));
   return passes_take_place(e, id, out);
 }
 

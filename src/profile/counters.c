@@ -170,7 +170,8 @@ static td_status count_topdown(const prof_counting *p, const td_allocator *alloc
   print_nodes(p, nodes, out);
   const char *head = levels > 1 ? " frontend   bad spec   backend  retiring    memory      core"
                                 : " frontend   bad spec   backend  retiring";
-  return prof_counters_by_part(p, p->family->events, groups, group_count, head, put_topdown_row, allocator, out, err);
+  const counter_table table = {p->family->events, groups, group_count, head, put_topdown_row};
+  return prof_counters_by_part(p, &table, allocator, out, err);
 }
 
 /* ---- instructions per cycle, caches ---- */
@@ -200,9 +201,9 @@ static td_status count_ipc(const prof_counting *p, const td_allocator *allocator
   if (cached)
     prof_print(out, "%.4g cache references, %.4g misses: %.1f %%\n", n[2], n[3], n[2] > 0 ? 100 * n[3] / n[2] : 0);
   static const prof_group groups[] = {{{0, 1}, 2, 1}, {{2, 3}, 2, 1}};
-  return prof_counters_by_part(p, events, groups, cached ? 2 : 1,
-                               "      cycles instructions     in a cycle  cache misses", put_ipc_row, allocator, out,
-                               err);
+  const counter_table table = {events, groups, cached ? 2 : 1, "      cycles instructions     in a cycle  cache misses",
+                               put_ipc_row};
+  return prof_counters_by_part(p, &table, allocator, out, err);
 }
 
 static td_status go_down(const prof_counting *p, const td_allocator *allocator, prof_out *out, td_error *err) {

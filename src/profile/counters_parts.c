@@ -117,23 +117,22 @@ static void put_rows(const parts *s, const char *head, counter_row_fn put_row, p
   }
 }
 
-td_status prof_counters_by_part(const prof_counting *p, const sys_event *events, const prof_group *groups,
-                                uint32_t group_count, const char *head, counter_row_fn put_row,
-                                const td_allocator *allocator, prof_out *out, td_error *err) {
+td_status prof_counters_by_part(const prof_counting *p, const counter_table *table, const td_allocator *allocator,
+                                prof_out *out, td_error *err) {
   if (!p->observe || !p->threads || !p->steps) return TD_OK;
   base_arena *arena = base_arena_new(allocator);
-  parts s = {.p = p, .events = events};
+  parts s = {.p = p, .events = table->events};
   s.class_of = arena ? base_new(arena, uint8_t, p->steps) : NULL;
   s.threads = s.class_of ? base_new(arena, part_thread, p->threads) : NULL;
   td_status status = s.threads ? TD_OK : base_no_memory(err, "counts");
   for (uint32_t i = 0; status == TD_OK && i < p->threads; i++) s.threads[i].least_share = 1;
   for (uint32_t i = 0; status == TD_OK && i < p->steps; i++)
     s.class_of[i] = number_of_class(&s, p->class_of_step(p->user, i));
-  for (uint32_t g = 0; status == TD_OK && g < group_count; g++) {
-    s.numbers = &groups[g];
+  for (uint32_t g = 0; status == TD_OK && g < table->group_count; g++) {
+    s.numbers = &table->groups[g];
     status = run_group(&s, err);
   }
-  if (status == TD_OK) put_rows(&s, head, put_row, out);
+  if (status == TD_OK) put_rows(&s, table->head, table->put_row, out);
   base_arena_free(arena);
   return status;
 }

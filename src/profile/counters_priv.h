@@ -22,10 +22,18 @@ typedef struct counter_sums {
   double at[PROF_MOST_EVENTS];
 } counter_sums;
 
-/* Counts each group of `events` (groups list numbers of events) over runs of their own, between the begin and the end
- * of every thread's part of every step, and writes a row for each thread and each class of work by `put_row`. */
 typedef void (*counter_row_fn)(const prof_counting *p, const char *name, const counter_sums *sums, prof_out *out);
-td_status prof_counters_by_part(const prof_counting *p, const sys_event *events, const prof_group *groups,
-                                uint32_t group_count, const char *head, counter_row_fn put_row,
-                                const td_allocator *allocator, prof_out *out, td_error *err);
+/* What is counted by part, and how it is written: groups list numbers of events. */
+typedef struct counter_table {
+  const sys_event *events;
+  const prof_group *groups;
+  uint32_t group_count;
+  const char *head;
+  counter_row_fn put_row;
+} counter_table;
+
+/* Counts each group of the table over runs of its own, between the begin and the end of every thread's part of every
+ * step, and writes a row for each thread and each class of work by `put_row`. */
+td_status prof_counters_by_part(const prof_counting *p, const counter_table *table, const td_allocator *allocator,
+                                prof_out *out, td_error *err);
 #endif

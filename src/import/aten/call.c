@@ -111,24 +111,33 @@ static void print_kind(const aten_value *v, base_text *text) {
   if (v->u.list->items.count) base_text_print(text, "]");
 }
 
-static aten_value fail_lookup(aten *a, const char *name, bool is_known, uint32_t first, uint32_t count,
-                              const aten_value *args, uint32_t arg_count, const aten_keyword *keywords,
-                              uint32_t keyword_count) {
+/* What a name means: the rows of its functional form, the one that takes the arguments (-1: none), and what it writes.
+ */
+typedef struct meaning {
+  aten_form form;
+  bool is_known;
+  uint32_t first, count, out_count;
+  int64_t row;
+  aten_value outs[MAX_OUTS];
+} meaning;
+
+static aten_value fail_lookup(aten *a, const char *name, const meaning *m, const aten_request *r) {
   if (ir_build_failed(a->b)) return ATEN_NOTHING;
   base_text text = {.allocator = base_arena_allocator(a->arena)};
-  for (uint32_t i = 0; i < arg_count; i++) {
+  for (uint32_t i = 0; i < r->arg_count; i++) {
     if (i) base_text_print(&text, ", ");
-    print_kind(&args[i], &text);
+    print_kind(&r->args[i], &text);
   }
-  for (uint32_t i = 0; i < keyword_count; i++) {
-    base_text_print(&text, "%s%.*s=", i || arg_count ? ", " : "", (int)keywords[i].name.length, keywords[i].name.at);
-    print_kind(&keywords[i].value, &text);
+  for (uint32_t i = 0; i < r->keyword_count; i++) {
+    base_text_print(&text, "%s%.*s=", i || r->arg_count ? ", " : "", (int)r->keywords[i].name.length,
+                    r->keywords[i].name.at);
+    print_kind(&r->keywords[i].value, &text);
   }
-  if (!is_known) ir_build_fail(a->b, TD_UNSUPPORTED, "the operator %s is not supported", name);
+  if (!m->is_known) ir_build_fail(a->b, TD_UNSUPPORTED, "the operator %s is not supported", name);
   else {
     base_text rows = {.allocator = text.allocator};
-    for (uint32_t i = first; i < first + count && rows.length < 700; i++)
-      base_text_print(&rows, "%s%s", i > first ? "; " : "", a->lines[i]);
+    for (uint32_t i = m->first; i < m->first + m->count && rows.length < 700; i++)
+      base_text_print(&rows, "%s%s", i > m->first ? "; " : "", a->lines[i]);
     ir_build_fail(a->b, TD_UNSUPPORTED, "no form of %s takes (%s); there are: %s", name, text.at ? text.at : "",
                   rows.at ? rows.at : "");
     base_text_free(&rows);
@@ -271,25 +280,16 @@ static aten_value write_self(aten *a, const aten_value *self, const aten_value *
   return *self;
 }
 
-/* What a name means: the rows of its functional form, the one that takes the arguments (-1: none), and what it writes.
- */
-typedef struct meaning {
-  aten_form form;
-  bool is_known;
-  uint32_t first, count, out_count;
-  int64_t row;
-  aten_value outs[MAX_OUTS];
-} meaning;
-
 /* Rows of the name itself come first, then those of its functional form: overloads of forms that write are called
  * otherwise ("pow_.Scalar" is "pow.Tensor_Scalar"), so that arguments decide where no name fits. */
-static void resolve_call(aten *a, base_str name, const char *overload, const aten_value *args, uint32_t arg_count,
-                         const aten_keyword *keywords, uint32_t keyword_count, meaning *m, aten_value *bound) {
+static void resolve_call(aten *a, base_str name, const aten_request *asked, meaning *m, aten_value *bound) {
   aten_keyword rest[MAX_KEYWORDS];
   uint32_t rest_count;
+  aten_request r = *asked;
   *m = (meaning){.form = ATEN_FORM_PLAIN, .row = -1};
   m->is_known = find_rows(a, name, &m->first, &m->count);
-  aten_request r = {m->first, m->count, overload, ATEN_FORM_PLAIN, 0, args, arg_count, keywords, keyword_count};
+  r.first = m->first;
+  r.count = m->count;
   if (m->is_known) m->row = aten_resolve(a, &r, bound);
   if (m->row < 0 && functional_name(name, &name) && find_rows(a, name, &r.first, &r.count)) {
     r.form = m->form = ATEN_FORM_IN_PLACE; /* add_ of lists has rows of its own */
@@ -301,10 +301,16 @@ static void resolve_call(aten *a, base_str name, const char *overload, const ate
     if (m->row < 0) m->row = aten_resolve(a, &r, bound);
   }
   if (m->row >= 0 || !m->is_known || m->form == ATEN_FORM_IN_PLACE) return;
-  m->out_count = take_outs(a, m->first, m->count, keywords, keyword_count, rest, &rest_count, m->outs);
+  m->out_count = take_outs(a, m->first, m->count, asked->keywords, asked->keyword_count, rest, &rest_count, m->outs);
   if (!m->out_count) return;
-  r = (aten_request){m->first,  m->count, NULL,      m->form = ATEN_FORM_OUT, m->out_count, args,
-                     arg_count, rest,     rest_count};
+  r = (aten_request){.first = m->first,
+                     .count = m->count,
+                     .form = m->form = ATEN_FORM_OUT,
+                     .out_count = m->out_count,
+                     .args = asked->args,
+                     .arg_count = asked->arg_count,
+                     .keywords = rest,
+                     .keyword_count = rest_count};
   m->row = aten_resolve(a, &r, bound);
 }
 
@@ -313,8 +319,14 @@ aten_value aten_call(aten *a, const char *name, const char *overload, const aten
   aten_value bound[ATEN_MAX_PARAMS];
   meaning m;
   if (ir_build_failed(a->b)) return ATEN_NOTHING;
-  resolve_call(a, base_str_of(name), overload, args, arg_count, keywords, keyword_count, &m, bound);
-  if (m.row < 0) return fail_lookup(a, name, m.is_known, m.first, m.count, args, arg_count, keywords, keyword_count);
+  const aten_request asked = {.overload = overload,
+                              .form = ATEN_FORM_PLAIN,
+                              .args = args,
+                              .arg_count = arg_count,
+                              .keywords = keywords,
+                              .keyword_count = keyword_count};
+  resolve_call(a, base_str_of(name), &asked, &m, bound);
+  if (m.row < 0) return fail_lookup(a, name, &m, &asked);
   const uint32_t row = (uint32_t)m.row;
   const aten_schema *s = aten_schema_of(a, row);
   for (uint32_t i = 0; i < s->count; i++) bound[i] = aten_now(&bound[i]);

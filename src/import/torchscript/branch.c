@@ -298,7 +298,9 @@ static void emit_region(merge *m) {
   if (!ts_ok(im)) return;
   for (uint32_t i = 0; i < 2; i++) flatten_way(m, i, leaves[i]);
   if (ts_ok(im)) fill(m, leaves, types, count);
-  if (ts_ok(im)) ir_build_region(b, "prim::If", &cond, 1, types, count, blocks, 2, outs);
+  if (ts_ok(im))
+    ir_build_region(b, "prim::If", (ir_new_node){.in = &cond, .in_count = 1, .out_types = types, .out_count = count},
+                    blocks, 2, outs);
   if (ts_ok(im)) apply(m, outs);
 }
 
@@ -310,7 +312,7 @@ static void emit_check(merge *m, uint32_t raising, const ts_block *other) {
   ir_block empty = ir_build_block(&im->build), blocks[2];
   blocks[raising] = m->ways[raising].block;
   blocks[!raising] = empty;
-  ir_build_region(&im->build, "prim::If", &cond, 1, NULL, 0, blocks, 2, NULL);
+  ir_build_region(&im->build, "prim::If", (ir_new_node){.in = &cond, .in_count = 1}, blocks, 2, NULL);
   ts_note_fact(im, m->cond.graph, raising == 1); /* for all that follows in this block */
   ts_exec_block(m->f, other);
 }

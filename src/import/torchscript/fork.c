@@ -96,7 +96,7 @@ static aten_value emit_fork(ts_import *im, const task *t) {
   for (uint32_t i = 0; i < count; i++) elems[i] = *ir_build_type(b, t->leaves[i]);
   *whole = count == 1 ? elems[0] : (ir_type){.kind = IR_TUPLE, .elem = elems, .count = count};
   const ir_type type = {.kind = IR_FUTURE, .elem = whole};
-  ir_build_region(b, "prim::fork", NULL, 0, &type, 1, &t->block, 1, &out);
+  ir_build_region(b, "prim::fork", (ir_new_node){.out_types = &type, .out_count = 1}, &t->block, 1, &out);
   return (aten_value){.kind = ATEN_FUTURE, .graph = out, .u.promise = &t->promise->base};
 }
 

@@ -506,7 +506,7 @@ static ir_value some_future(ts_import *im, const ir_type *type) {
   for (uint32_t i = 0; i < count && ts_ok(im); i++)
     ir_build_result(b, block, ts_something(im, several ? &type->elem->elem[i] : type->elem));
   b->block = outer;
-  if (ts_ok(im)) ir_build_region(b, "prim::fork", NULL, 0, type, 1, &block, 1, &future);
+  if (ts_ok(im)) ir_build_region(b, "prim::fork", (ir_new_node){.out_types = type, .out_count = 1}, &block, 1, &future);
   return future;
 }
 

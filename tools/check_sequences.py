@@ -488,6 +488,8 @@ def check_joined(c):
         before = c.figure("batches_total", "steps")
         c.expect("the same replies", list(pool.map(steps, names)) == alone, True)
         c.expect("in fewer runs", c.figure("batches_total", "steps") - before, lambda got: got < 240)
+        joined = (c.figure("batch_size_sum", "steps"), c.figure("batch_size_count", "steps"), c.figure("total_seconds_count", "steps"))
+        c.expect("counted by their sizes", joined, (16 * 20 * 2 + 22, c.figure("batches_total", "steps"), 16 * 20 * 2 + 22))
         c.expect("of several lengths", list(pool.map(lambda name: steps(name, name + 4)[:-1] == alone[name - 1][:name + 3], names)), [True] * 16)
         c.expect("beside wrong ones", list(pool.map(wrong, names)), [one] * 16)
         c.expect("more rows than a first state has", c.infer("steps", [0.25] * 80, [2, 1, 40], sequence_id="two", **START)[0], 400)

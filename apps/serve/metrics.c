@@ -22,7 +22,8 @@ void serve_count(serve_histogram *h, uint64_t ns) {
 /* The figures of a version at one time. */
 typedef struct figures {
   char *labels;
-  serve_histogram queue, compute, batches;
+  serve_histogram queue, compute, total, batches;
+  uint64_t batch_sizes[SERVE_BATCH_BUCKETS];
   uint64_t depth, workers, sequences, started, ended, timed_out;
   serve_compared compared;
 } figures;
@@ -37,7 +38,9 @@ static bool take(serve_job *job, serve_version *v, const char *host, figures *f)
   pthread_mutex_lock(&v->server->lock);
   f->queue = v->queue_time;
   f->compute = v->compute_time;
+  f->total = v->total_time;
   f->batches = v->batches;
+  memcpy(f->batch_sizes, v->batch_sizes, sizeof f->batch_sizes);
   f->depth = v->depth;
   f->compared = v->compared;
   f->workers = v->session_count;
@@ -96,6 +99,17 @@ static void print_histogram(base_text *to, const char *labels, const char *what,
   base_text_print(to, "treadle_%s_seconds_count{%s} %llu\n", what, labels, (unsigned long long)h->count);
 }
 
+static void print_batches(base_text *to, const figures *f) {
+  uint64_t sum = 0;
+  for (uint32_t i = 0; i < SERVE_BATCH_BUCKETS; i++) {
+    sum += f->batch_sizes[i];
+    base_text_print(to, "treadle_batch_size_bucket{%s,le=\"%u\"} %llu\n", f->labels, 1u << i, (unsigned long long)sum);
+  }
+  base_text_print(to, "treadle_batch_size_bucket{%s,le=\"+Inf\"} %llu\ntreadle_batch_size_sum{%s} %llu\n", f->labels,
+                  (unsigned long long)sum, f->labels, (unsigned long long)f->batches.total_us);
+  base_text_print(to, "treadle_batch_size_count{%s} %llu\n", f->labels, (unsigned long long)sum);
+}
+
 static void print_versions(base_text *to, const figures *all, size_t count) {
   for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
     base_text_print(to, "# TYPE %s %s\n", families[i].name, families[i].type);
@@ -112,6 +126,10 @@ static void print_versions(base_text *to, const figures *all, size_t count) {
   for (size_t j = 0; j < count; j++) print_histogram(to, all[j].labels, "queue", &all[j].queue);
   base_text_print(to, "# TYPE treadle_compute_seconds histogram\n");
   for (size_t j = 0; j < count; j++) print_histogram(to, all[j].labels, "compute", &all[j].compute);
+  base_text_print(to, "# TYPE treadle_total_seconds histogram\n");
+  for (size_t j = 0; j < count; j++) print_histogram(to, all[j].labels, "total", &all[j].total);
+  base_text_print(to, "# TYPE treadle_batch_size histogram\n");
+  for (size_t j = 0; j < count; j++) print_batches(to, &all[j]);
 }
 
 /* Their nodes are models, and have figures of their own. */

@@ -128,8 +128,12 @@ static void note_times(serve_version *v, serve_job **jobs, uint32_t count, uint6
     jobs[i]->computed_ns = over - begin;
     serve_count(&v->queue_time, jobs[i]->queued_ns);
     serve_count(&v->compute_time, jobs[i]->computed_ns);
+    serve_count(&v->total_time, jobs[i]->queued_ns + jobs[i]->computed_ns);
   }
   serve_count(&v->batches, (uint64_t)count * 1000);
+  uint32_t bucket = 0;
+  while (count > 1u << bucket) bucket++;
+  v->batch_sizes[bucket]++;
 }
 
 static void work(void *user) {

@@ -126,7 +126,7 @@ struct serve_job {
 
 #define SERVE_MOST_TIMEOUT_US ((int64_t)86400000000) /* of a request's own limit, as Triton's clients give it */
 enum { SERVE_BUCKETS = 14, SERVE_MOST_WORKERS = 1024, SERVE_MOST_BATCH = 64, SERVE_SEQUENCE_PLACES = 1024 };
-enum { SERVE_MOST_SEQUENCES = 65536 };
+enum { SERVE_MOST_SEQUENCES = 65536, SERVE_BATCH_BUCKETS = 7 }; /* up to SERVE_MOST_BATCH */
 typedef struct serve_histogram {
   uint64_t buckets[SERVE_BUCKETS], total_us, count;
 } serve_histogram;
@@ -177,7 +177,8 @@ struct serve_version {
   serve_job freeing;           /* what has the loader free it */
   serve_version *next_waiting; /* of versions that have jobs */
   bool waiting;
-  serve_histogram queue_time, compute_time, batches; /* of requests that were computed; jobs of a batch, in us */
+  serve_histogram queue_time, compute_time, total_time, batches; /* of requests; the jobs of a batch, in us */
+  uint64_t batch_sizes[SERVE_BATCH_BUCKETS];                     /* batches of at most 1, 2, 4, ... jobs */
 };
 
 typedef struct serve_model {

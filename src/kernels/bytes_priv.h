@@ -20,6 +20,23 @@ V_INLINE vi b_dot(vi sum, vi x, vi w) {
   __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));
   return sum;
 }
+/* The same with pairs of 16 bits, both of a sign. */
+V_INLINE vi b_dot_pair(vi sum, vi x, vi w) {
+  __asm__("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));
+  return sum;
+}
+/* The first n lanes, zeros behind them, of 16 bits, as the words of weights of 4 or 8 bits have pairs (pack_nbits.h):
+ * up to the end of a word. */
+V_INLINE void b_store_pairs(int16_t *p, vi a, int64_t n, int64_t bits) {
+  const __m256i eights = _mm256_set_epi8(0, 30, 0, 26, 0, 22, 0, 18, 0, 28, 0, 24, 0, 20, 0, 16, 0, 14, 0, 10, 0, 6, 0,
+                                         2, 0, 12, 0, 8, 0, 4, 0, 0),
+                fours = _mm256_set_epi8(0, 30, 0, 26, 0, 28, 0, 24, 0, 22, 0, 18, 0, 20, 0, 16, 0, 14, 0, 10, 0, 12, 0,
+                                        8, 0, 6, 0, 2, 0, 4, 0, 0);
+  const __m512i order = _mm512_castsi256_si512(bits == 4 ? eights : fours);
+  const __m256i pairs = _mm512_castsi512_si256(_mm512_permutexvar_epi16(order, a));
+  _mm256_mask_storeu_epi16(p, v_first((n + 7) / 8 * 8), pairs);
+}
+V_INLINE vi b_shr(vi a, vi n) { return _mm512_srav_epi32(a, n); }
 V_INLINE vi b_multiply(vi a, vi b) { return _mm512_mullo_epi32(a, b); }
 V_INLINE vi b_load_i32(const int32_t *p) { return _mm512_loadu_si512(p); }
 V_INLINE void b_store_i32(int32_t *p, vi a) { _mm512_storeu_si512(p, a); }
@@ -167,6 +184,7 @@ typedef int16_t byte_x;
 V_INLINE vi b_load(const int8_t *p) { return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)p)); }
 V_INLINE vi b_load_x(const byte_x *p) { return _mm256_loadu_si256((const __m256i *)(const void *)p); }
 V_INLINE vi b_dot(vi sum, vi x, vi w) { return _mm256_add_epi32(sum, _mm256_madd_epi16(x, w)); }
+V_INLINE vi b_shr(vi a, vi n) { return _mm256_srav_epi32(a, n); }
 V_INLINE vi b_multiply(vi a, vi b) { return _mm256_mullo_epi32(a, b); }
 V_INLINE vi b_load_i32(const int32_t *p) { return _mm256_loadu_si256((const __m256i *)(const void *)p); }
 V_INLINE void b_store_i32(int32_t *p, vi a) { _mm256_storeu_si256((__m256i *)(void *)p, a); }

@@ -16,11 +16,25 @@ V_INLINE vi b_load(const int8_t *p) {
 V_INLINE vi b_load_x(const byte_x *p) { return b_load((const int8_t *)p); }
 V_INLINE vi b_load_i32(const int32_t *p) { return b_load((const int8_t *)p); }
 V_INLINE void b_store_i32(int32_t *p, vi a) { memcpy(p, &a, sizeof a); }
+V_INLINE vi b_shr(vi a, vi n) { return a >> n; }
 V_INLINE vi b_multiply(vi a, vi b) { return (vi)((vu)a * (vu)b); }
 V_INLINE vi b_dot(vi sum, vi x, vi w) {
   for (uint32_t i = 0; i < BYTES_DEPTH; i++)
     sum = vi_add(sum, b_multiply(vi_and(vi_shr(x, 8 * i), vi_set(255)), vi_shr(vi_shl(w, 24 - 8 * i), 24)));
   return sum;
+}
+V_INLINE vi b_dot_pair(vi sum, vi x, vi w) {
+  for (uint32_t i = 0; i < 2; i++)
+    sum = vi_add(sum, b_multiply(vi_shr(vi_shl(x, 16 - 16 * i), 16), vi_shr(vi_shl(w, 16 - 16 * i), 16)));
+  return sum;
+}
+V_INLINE void b_store_pairs(int16_t *p, vi a, int64_t n, int64_t bits) {
+  for (int64_t i = 0; i < n; i += 8)
+    for (int64_t j = 0; j < 4; j++) {
+      const int64_t at = i + (bits == 4 ? j % 2 * 4 + j / 2 : j / 2 * 4 + j % 2);
+      *p++ = (int16_t)a[at];
+      *p++ = (int16_t)a[at + 2];
+    }
 }
 V_INLINE void b_store(uint8_t *p, vi a, int64_t n) {
   for (int64_t i = 0; i < n; i++) p[i] = (uint8_t)a[i];

@@ -122,6 +122,13 @@ float kern_nbits_weight(const kern_nbits *l, const uint8_t *packed, int64_t n, i
   return (float)number * scale;
 }
 
-bool kern_nbits_has_bytes(const kern_nbits *l, const kern_row *row) {
-  return l->block <= KERN_NBITS_BYTES_BLOCK && (l->bits == 4 || row->weights == KERN_WEIGHTS_FOURS);
+float kern_nbits_multiply(const kern_nbits *l, const uint8_t *packed, int64_t n, const float *x) {
+  float sum = 0;
+  for (int64_t k = 0; k < l->k; k++) sum += x[k] * kern_nbits_weight(l, packed, n, k);
+  return sum;
+}
+
+bool kern_nbits_has_whole(const kern_nbits *l, int64_t x_bits, const kern_row *row) {
+  const int64_t largest = ((1 << l->bits) - 1) * kern_nbits_x_most(x_bits);
+  return l->block <= INT32_MAX / largest && (row->weights == KERN_WEIGHTS_FOURS || (l->bits == 4 && x_bits == 8));
 }

@@ -30,18 +30,21 @@ void kern_nbits_read(const uint8_t *from, int64_t bits, int64_t count, uint8_t f
  * before the first. Columns do not share bytes: callers may share them out. */
 void kern_nbits_pack(const kern_nbits *l, int64_t n, const uint8_t *q, const float *scales, const uint8_t *zeros,
                      uint8_t *to);
-/* Blocks of x as whole numbers of -127 to 127, for x_bytes: the factor that makes them, given the largest magnitude of
- * the block, and the scale that undoes it. */
-enum { KERN_NBITS_X_MOST = 127, KERN_NBITS_BYTES_BLOCK = 65536 }; /* 255 * 127 * a block is within i32 */
-static inline float kern_nbits_x_scale(float largest, float *scale) {
+/* Blocks of x as whole numbers of 8 or 16 bits with a sign: the largest of them; the factor that makes them, given the
+ * largest magnitude of the block, and the scale that undoes it. */
+static inline int kern_nbits_x_most(int64_t x_bits) { return (1 << (x_bits - 1)) - 1; }
+static inline float kern_nbits_x_scale(float largest, int64_t x_bits, float *scale) {
   const bool counts = largest >= 1e-30f; /* else it is 0: the factor would be infinite */
-  *scale = counts ? largest / KERN_NBITS_X_MOST : 0;
-  return counts ? KERN_NBITS_X_MOST / largest : 0;
+  const float most = (float)kern_nbits_x_most(x_bits);
+  *scale = counts ? largest / most : 0;
+  return counts ? most / largest : 0;
 }
-/* Does the row of LINEAR_NBITS_I8 have such weights? Without VNNI a product of bytes saturates but for 4 bits. */
-bool kern_nbits_has_bytes(const kern_nbits *l, const kern_row *row);
+/* Can the row of LINEAR_NBITS_I8 multiply such weights by whole numbers of so many bits? A block's sum must fit i32.
+ * Without VNNI products of two bytes saturate but for weights of 4 bits, and those of 16 bits gain nothing. */
+bool kern_nbits_has_whole(const kern_nbits *l, int64_t x_bits, const kern_row *row);
 /* Less its zero point, the number of row k of column n; its block's scale. */
 int kern_nbits_number(const kern_nbits *l, const uint8_t *packed, int64_t n, int64_t k, float *scale);
-/* The weight of row k of column n. */
+/* The weight of row k of column n; a row of x times column n. */
 float kern_nbits_weight(const kern_nbits *l, const uint8_t *packed, int64_t n, int64_t k);
+float kern_nbits_multiply(const kern_nbits *l, const uint8_t *packed, int64_t n, const float *x);
 #endif

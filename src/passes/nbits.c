@@ -25,7 +25,7 @@ typedef struct weights {
   numbers q, scales, zeros;
   const base_tensor *groups; /* the block of each k; NULL: they are in order */
   int64_t *order;            /* the k that stands at each place; NULL: its own */
-  bool x_bytes;              /* x may be quantised */
+  int64_t x_bits;            /* of whole numbers that x may become; 32: of none */
   uint8_t *packed;
 } weights;
 
@@ -114,11 +114,20 @@ static td_status find_order(passes_edit *e, weights *w, bool *fits) {
 
 /* ---- rewriting ---- */
 
-/* The kernel of such weights; one that takes x in 8 bits where that is asked for, and there is one. */
+/* The kernel of such weights; one that takes whole numbers for x where it may, and there is one. */
 static const kern_row *row_of(const passes_edit *e, weights *w) {
-  const kern_row *bytes = kern_select(KERN_LINEAR_NBITS_I8, TD_I8, e->setting->isa);
-  w->x_bytes &= bytes && kern_nbits_has_bytes(&w->l, bytes);
-  return w->x_bytes ? bytes : kern_select(KERN_LINEAR_NBITS, TD_F32, e->setting->isa);
+  const kern_row *whole = w->x_bits < 32 ? kern_select(KERN_LINEAR_NBITS_I8, TD_I8, e->setting->isa) : NULL;
+  if (whole && kern_nbits_has_whole(&w->l, w->x_bits, whole)) return whole;
+  w->x_bits = 32;
+  return kern_select(KERN_LINEAR_NBITS, TD_F32, e->setting->isa);
+}
+
+/* Bits of x that the model or the caller asks for, the fewer of both. */
+static int64_t x_bits_of(const passes_edit *e, const ir_node_def *node, int64_t by_model) {
+  static const int64_t by_caller[] = {
+      [KERN_PRECISION_F32] = 32, [KERN_PRECISION_BF16] = 16, [KERN_PRECISION_F16] = 16, [KERN_PRECISION_INT8] = 8};
+  if (ir_origins_listed(&node->origins, e->setting->keep_f32)) return 32;
+  return base_min_i64(by_model, by_caller[passes_precision(e, node)]);
 }
 
 static td_status pack(passes_edit *e, weights *w, ir_value *packed, bool *fits) {
@@ -163,7 +172,7 @@ static td_status rebuild(passes_edit *e, ir_node id, weights *w, ir_value x, ir_
   ir_value in[3] = {x, IR_NO_VALUE, bias}, made;
   bool fits = false;
   if (type->rank < 1 || (dtype != TD_F32 && dtype != TD_F16 && dtype != TD_BF16)) return TD_OK;
-  w->x_bytes |= passes_precision(e, ir_node_of(e->graph, id)) == KERN_PRECISION_INT8;
+  w->x_bits = x_bits_of(e, ir_node_of(e->graph, id), w->x_bits);
   TRY(pack(e, w, &in[1], &fits));
   if (!fits) return TD_OK;
   TRY(reorder(e, id, w, &in[0]));
@@ -171,7 +180,7 @@ static td_status rebuild(passes_edit *e, ir_node id, weights *w, ir_value x, ir_
   if (bias.id) TRY(passes_cast(e, id, bias, TD_F32, &in[2]));
   const base_arg args[] = {
       ARG_INT("n", w->l.n),         ARG_INT("bits", w->l.bits),    ARG_INT("block_size", w->l.block),
-      ARG_INT("panel", w->l.panel), ARG_BOOL("zeros", w->l.zeros), ARG_BOOL("x_bytes", w->x_bytes)};
+      ARG_INT("panel", w->l.panel), ARG_BOOL("zeros", w->l.zeros), ARG_INT("x_bits", w->x_bits)};
   const ir_new_node spec = {.in = in, .in_count = bias.id ? 3 : 2, .args = args, .arg_count = 6};
   TRY(passes_add(e, id, OP_td_linear_nbits, spec, NULL, &made));
   TRY(passes_cast(e, id, made, dtype, &made));
@@ -191,7 +200,7 @@ static td_status visit_matmul_nbits(passes_edit *e, ir_node id, const ir_node_de
   const int64_t zero_bytes = (blocks * bits + 7) / 8;
   base_tensor q, zeros;
   const base_tensor *b, *scales, *z, *bias;
-  weights w = {.l = {.n = n, .k = k, .bits = bits, .block = block}, .x_bytes = passes_int(node, "x_bytes")};
+  weights w = {.l = {.n = n, .k = k, .bits = bits, .block = block}, .x_bits = passes_int(node, "x_bits")};
   if (bits == 2 || !constant_of(e, node, 1, n * blocks * (block * bits / 8), &b) ||
       !constant_of(e, node, 2, n * blocks, &scales) || !constant_of(e, node, 4, n, &bias) ||
       !constant_of(e, node, 5, k, &w.groups))
@@ -237,7 +246,8 @@ static bool find_matrix(passes_edit *e, ir_value v, bool columns_last, weights *
   if (along_k && block == 0) block = base_max_i64(1, k / base_max_i64(1, scales->dims[axis]));
   if (block < 1 || (!along_k && base_tensor_numel(scales) > 1 && (scales->rank != 1 || axis != columns_last)))
     return false;
-  *w = (weights){.l = {.n = n, .k = k, .bits = bits_of(t), .block = block, .blocks = (k + block - 1) / block}};
+  *w = (weights){.l = {.n = n, .k = k, .bits = bits_of(t), .block = block, .blocks = (k + block - 1) / block},
+                 .x_bits = 32};
   w->q = (numbers){t, columns_last ? 1 : k, columns_last ? n : 1};
   return place(scales, w, columns_last, &w->scales) && (!zeros || place(zeros, w, columns_last, &w->zeros));
 }

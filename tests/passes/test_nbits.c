@@ -20,17 +20,63 @@ static void expect_nbits(const char *text) {
 #define BYTES_8 "1, 35, 69, 103, 37, 71, 105, 39"
 #define BYTES_16 BYTES_8 ", " BYTES_8
 
+#define BLOCKS_OF_16(asks)                                                                   \
+  "input %0 \"x\": f32[3, 20]\n"                                                             \
+  "const %1: u8[2, 2, 8] = {" BYTES_16 ", " BYTES_16                                         \
+  "}\n"                                                                                      \
+  "const %2: f32[2, 2] = {0.0078125, 0.015625, -0.0078125, 0.00390625}\n"                    \
+  "const %3: u8[2, 1] = {113, 38}\n"                                                         \
+  "const %4: f32[2] = {0.5, -1}\n"                                                           \
+  "%5 = td::matmul_nbits(%0, %1, %2, %3, %4) {k = 20, n = 2, bits = 4, block_size = 16" asks \
+  "}\n"                                                                                      \
+  "%6 = aten::relu(%5)\noutput \"y\" %6\n"
+
 static void blocks_have_scales_and_zero_points(void **state) {
   (void)state;
-  expect_nbits(
-      "input %0 \"x\": f32[3, 20]\n"
-      "const %1: u8[2, 2, 8] = {" BYTES_16 ", " BYTES_16
-      "}\n"
-      "const %2: f32[2, 2] = {0.0078125, 0.015625, -0.0078125, 0.00390625}\n"
-      "const %3: u8[2, 1] = {113, 38}\n"
-      "const %4: f32[2] = {0.5, -1}\n"
-      "%5 = td::matmul_nbits(%0, %1, %2, %3, %4) {k = 20, n = 2, bits = 4, block_size = 16}\n"
-      "%6 = aten::relu(%5)\noutput \"y\" %6\n");
+  expect_nbits(BLOCKS_OF_16(""));
+  expect_nbits(BLOCKS_OF_16(", x_bits = 16"));
+}
+
+/* The fewest that the model or the caller asks for, where kernels have them; of a node that is kept none. */
+static void x_has_as_many_bits_as_are_asked_for(void **state) {
+  (void)state;
+  static const struct {
+    const char *model;
+    kern_precision precision;
+    const char *keep;
+    int64_t expected, without; /* with VNNI, without */
+  } rows[] = {{BLOCKS_OF_16(""), KERN_PRECISION_F32, NULL, 32, 32},
+              {BLOCKS_OF_16(""), KERN_PRECISION_BF16, NULL, 16, 32},
+              {BLOCKS_OF_16(""), KERN_PRECISION_F16, NULL, 16, 32},
+              {BLOCKS_OF_16(""), KERN_PRECISION_INT8, NULL, 8, 8},
+              {BLOCKS_OF_16(", x_bits = 16"), KERN_PRECISION_F32, NULL, 16, 32},
+              {BLOCKS_OF_16(", x_bits = 16"), KERN_PRECISION_INT8, NULL, 8, 8},
+              {BLOCKS_OF_16(", x_bits = 8"), KERN_PRECISION_BF16, NULL, 8, 8},
+              {BLOCKS_OF_16(", x_bits = 16"), KERN_PRECISION_F32, "five", 32, 32},
+              {BLOCKS_OF_16(", x_bits = 8"), KERN_PRECISION_INT8, "five", 32, 32}};
+  static const char *const levels[] = {"avx2", "avx512_vnni"};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows * 2; i++) {
+    const passes_setting setting = {
+        .isa = level_of(levels[i % 2]), .precision = rows[i / 2].precision, .keep_f32 = rows[i / 2].keep};
+    const kern_row *row = kern_select(KERN_LINEAR_NBITS_I8, TD_I8, setting.isa);
+    const bool pairs = row && row->weights == KERN_WEIGHTS_FOURS;
+    base_arena *arena = base_arena_new(&base_libc_allocator);
+    base_text text = {.allocator = &base_libc_allocator};
+    const char *named = strchr(strstr(rows[i / 2].model, "%5"), '}');
+    base_text_print(&text, "%.*s  # \"five\"%s", (int)(named + 1 - rows[i / 2].model), rows[i / 2].model, named + 1);
+    ir_graph *graph = parse_graph(arena, text.at, &base_libc_allocator);
+    td_error err;
+    uint32_t changes = 0;
+    assert_int_equal(find_pass("nbits")->run(graph, &setting, &changes, &err), TD_OK);
+    base_text_free(&text);
+    text = (base_text){.allocator = &base_libc_allocator};
+    assert_int_equal(ir_print(graph, &text), TD_OK);
+    const char *said = strstr(text.at, "x_bits = ");
+    assert_int_equal(said ? strtol(said + 9, NULL, 10) : 32, pairs ? rows[i / 2].expected : rows[i / 2].without);
+    base_text_free(&text);
+    ir_graph_free(graph);
+    base_arena_free(arena);
+  }
 }
 
 /* As GPTQ leaves them: each row names its block. */
@@ -180,9 +226,9 @@ static void those_for_tiles_fill_whole_blocks(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(blocks_have_scales_and_zero_points),   cmocka_unit_test(rows_may_be_in_another_order),
-      cmocka_unit_test(dequantised_matrices_are_not_widened), cmocka_unit_test(weights_are_rounded_once_to_16_bits),
-      cmocka_unit_test(nodes_that_are_kept_stay_f32),         cmocka_unit_test(weights_of_products_of_bf16_are_pairs),
-      cmocka_unit_test(those_for_tiles_fill_whole_blocks)};
+      cmocka_unit_test(blocks_have_scales_and_zero_points),    cmocka_unit_test(x_has_as_many_bits_as_are_asked_for),
+      cmocka_unit_test(rows_may_be_in_another_order),          cmocka_unit_test(dequantised_matrices_are_not_widened),
+      cmocka_unit_test(weights_are_rounded_once_to_16_bits),   cmocka_unit_test(nodes_that_are_kept_stay_f32),
+      cmocka_unit_test(weights_of_products_of_bf16_are_pairs), cmocka_unit_test(those_for_tiles_fill_whole_blocks)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,16 +101,22 @@ static void lower_qgemm(onnx_node *n) {
   onnx_out(n, 0, y);
 }
 
-/* a, b, scales, zero points, g_idx, bias. accuracy_level 4 lets a be quantised to 8 bits, a block at a time. */
+/* Bits of a that accuracy_level asks for at least: not said, f32, f16, bf16, 8 bits. 16 bits of a block with a scale
+ * are more than either half precision has. */
+static const int64_t accuracy_bits[] = {16, 32, 16, 16, 8};
+
+/* a, b, scales, zero points, g_idx, bias. */
 static void lower_nbits(onnx_node *n) {
   if (onnx_attr_int(n, "weight_prepacked", 0)) onnx_fail(n, TD_UNSUPPORTED, "prepacked weights are not supported");
   ir_value in[] = {onnx_in(n, 0), onnx_in(n, 1), onnx_in(n, 2), onnx_in(n, 3), onnx_in(n, 5), onnx_in(n, 4)};
+  const int64_t level = onnx_attr_int(n, "accuracy_level", 0);
+  const bool known = level >= 0 && level < (int64_t)(sizeof accuracy_bits / sizeof *accuracy_bits);
   uint32_t count = 6;
   while (count > 3 && !in[count - 1].id) count--;
   const base_arg args[] = {ARG_INT("k", onnx_attr_int(n, "K", 0)), ARG_INT("n", onnx_attr_int(n, "N", 0)),
                            ARG_INT("bits", onnx_attr_int(n, "bits", 4)),
                            ARG_INT("block_size", onnx_attr_int(n, "block_size", 0)),
-                           ARG_BOOL("x_bytes", onnx_attr_int(n, "accuracy_level", 0) == 4)};
+                           ARG_INT("x_bits", known ? accuracy_bits[level] : 32)};
   onnx_out(n, 0, onnx_emit(n, "td::matmul_nbits", in, count, args, 5));
 }
 

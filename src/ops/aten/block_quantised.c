@@ -9,20 +9,22 @@
 /* ---- td::matmul_nbits(a, b, scales, [zero points], [bias], [groups]) = a deq(b)^T + bias ----
  * b: u8 [n, blocks, block_size * bits / 8], packed along k, low bits first. scales: [n * blocks]. Zero points: as many
  * floats, or u8 packed per row; absent: 2^(bits - 1). groups: [k], the block whose scale and zero point each k has;
- * absent: k / block_size. x_bytes: kernels may quantise a to 8 bits, a block at a time. */
+ * absent: k / block_size. x_bits: kernels may make whole numbers of so many bits of a, a block at
+ * a time; 32: they may not. */
 
-enum { NBITS_K, NBITS_N, NBITS_BITS, NBITS_BLOCK };
+enum { NBITS_K, NBITS_N, NBITS_BITS, NBITS_BLOCK, NBITS_X_BITS };
 static const ir_attr nbits_attrs[] = {{.name = "k", .kind = BASE_ATTR_INT, .required = true},
                                       {.name = "n", .kind = BASE_ATTR_INT, .required = true},
                                       ATTR_INT("bits", 4),
                                       {.name = "block_size", .kind = BASE_ATTR_INT, .required = true},
-                                      ATTR_BOOL("x_bytes", 0)};
+                                      ATTR_INT("x_bits", 32)};
 
 static td_status infer_nbits(ir_infer *ctx) {
   const ir_type *a = &ir_in(ctx, 0)->type;
   int64_t k = base_attr_int(ctx->attrs, NBITS_K), n = base_attr_int(ctx->attrs, NBITS_N),
           bits = base_attr_int(ctx->attrs, NBITS_BITS);
-  int64_t block = base_attr_int(ctx->attrs, NBITS_BLOCK);
+  int64_t block = base_attr_int(ctx->attrs, NBITS_BLOCK), x_bits = base_attr_int(ctx->attrs, NBITS_X_BITS);
+  if (x_bits != 8 && x_bits != 16 && x_bits != 32) return ir_infer_fail(ctx, "x_bits must be 8, 16 or 32");
   if ((bits != 2 && bits != 4 && bits != 8) || block < 8 || block > (1 << 20) || block % 8 != 0 || k < 0 || n < 0 ||
       k > INT32_MAX || n > INT32_MAX)
     return ir_infer_fail(ctx, "unsupported sizes: %lld bits, blocks of %lld", (long long)bits, (long long)block);

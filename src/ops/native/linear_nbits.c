@@ -22,6 +22,8 @@ static td_status infer(ir_infer *ctx) {
   const base_dim k = dims[x->rank - 1];
   if (w->rank != 1 || !kern_nbits_of(ctx->attrs, base_dim_known(k) ? k : 0, &l))
     return ir_infer_fail(ctx, "bits, blocks or columns are out of range");
+  const int64_t x_bits = base_attr_int(ctx->attrs, KERN_NBITS_X_BITS);
+  if (x_bits != 8 && x_bits != 16 && x_bits != 32) return ir_infer_fail(ctx, "x_bits must be 8, 16 or 32");
   if (base_dim_known(k) && base_dim_known(w->dims[0]) && w->dims[0] != l.size)
     return ir_infer_fail(ctx, "packed weights of the wrong length %lld", (long long)w->dims[0]);
   dims[x->rank - 1] = l.n;
@@ -36,41 +38,44 @@ static void unpack(const gemm_f32 *g, int64_t k0, int64_t kn, int64_t j0, int64_
       to[k * GEMM_COLUMNS + j] = kern_nbits_weight(l, (const uint8_t *)g->b, j0 + j, k0 + k);
 }
 
-/* One row of x as whole numbers, with a scale for each block; a block that holds something not finite has one that is
- * no number. */
-static void quantise(const kern_nbits *l, const base_f32 *x, int8_t *q, float *scales) {
+/* One row of x as whole numbers, with a scale for each block. False: it holds something not finite. */
+static bool quantise(const kern_nbits *l, int64_t x_bits, const base_f32 *x, int16_t *q, float *scales) {
   for (int64_t b = 0; b < l->blocks; b++) {
     const int64_t end = base_min_i64(l->k, (b + 1) * l->block);
-    float largest = 0, odd = 0;
+    float largest = 0;
     for (int64_t k = b * l->block; k < end; k++) {
+      if (!isfinite(x[k])) return false;
       largest = fmaxf(largest, fabsf(x[k]));
-      odd += x[k] * 0;
     }
-    const float by = kern_nbits_x_scale(largest, &scales[b]);
-    scales[b] += odd;
-    for (int64_t k = b * l->block; k < end; k++) q[k] = isfinite(x[k]) ? (int8_t)nearbyintf(x[k] * by) : 0;
+    const float by = kern_nbits_x_scale(largest, x_bits, &scales[b]);
+    for (int64_t k = b * l->block; k < end; k++) q[k] = (int16_t)nearbyintf(x[k] * by);
   }
+  return true;
 }
 
-/* Each block's sum is a whole number. */
-static td_status multiply_bytes(const base_call *call, const kern_nbits *l, const base_f32 *x, int64_t m) {
-  int8_t *q = base_call_scratch(call, (size_t)l->k, sizeof *q);
+/* Of a row whose blocks are whole numbers; each block's sum is one. */
+static float multiply_blocks(const kern_nbits *l, const uint8_t *w, int64_t n, const int16_t *q, const float *scales) {
+  float total = 0, scale = 0;
+  for (int64_t b = 0; b < l->blocks; b++) {
+    const int64_t end = base_min_i64(l->k, (b + 1) * l->block);
+    int64_t sum = 0;
+    for (int64_t k = b * l->block; k < end; k++) sum += kern_nbits_number(l, w, n, k, &scale) * q[k];
+    total = fmaf((float)sum, scales[b] * scale, total);
+  }
+  return total;
+}
+
+static td_status multiply_whole(const base_call *call, const kern_nbits *l, const base_f32 *x, int64_t m) {
+  const int64_t x_bits = base_attr_int(call->attrs, KERN_NBITS_X_BITS);
+  int16_t *q = base_call_scratch(call, (size_t)l->k, sizeof *q);
   float *scales = base_call_scratch(call, (size_t)l->blocks, sizeof *scales);
   base_f32 *out = base_out(call, 0)->data;
+  const uint8_t *w = base_in(call, 1)->data;
   if (!q || !scales) return base_no_memory(call->err, "scratch");
   for (int64_t i = 0; i < m; i++, x += l->k) {
-    quantise(l, x, q, scales);
-    for (int64_t n = 0; n < l->n; n++) {
-      float total = 0, scale = 0;
-      for (int64_t b = 0; b < l->blocks; b++) {
-        const int64_t end = base_min_i64(l->k, (b + 1) * l->block);
-        int64_t sum = 0;
-        for (int64_t k = b * l->block; k < end; k++)
-          sum += kern_nbits_number(l, base_in(call, 1)->data, n, k, &scale) * q[k];
-        total = fmaf((float)sum, scales[b] * scale, total);
-      }
-      out[i * l->n + n] = total;
-    }
+    const bool finite = quantise(l, x_bits, x, q, scales);
+    for (int64_t n = 0; n < l->n; n++)
+      out[i * l->n + n] = finite ? multiply_blocks(l, w, n, q, scales) : kern_nbits_multiply(l, w, n, x);
   }
   return TD_OK;
 }
@@ -96,7 +101,7 @@ static td_status reference(const base_call *call) {
                 .c_row = l.n,
                 .block = base_call_scratch(call, GEMM_BLOCK, sizeof *g.block)};
   if (!dense_x || !g.block) return base_no_memory(call->err, "scratch");
-  if (base_attr_int(call->attrs, KERN_NBITS_X_BYTES)) TRY(multiply_bytes(call, &l, dense_x, g.m));
+  if (base_attr_int(call->attrs, KERN_NBITS_X_BITS) < 32) TRY(multiply_whole(call, &l, dense_x, g.m));
   else {
     memset(out->data, 0, (size_t)count * sizeof(float));
     ops_gemm_f32(&g);
@@ -105,12 +110,13 @@ static td_status reference(const base_call *call) {
 }
 
 static const kern_row *kernel(const ir_kernel_query *query) {
-  const bool bytes = base_attr_int(query->attrs, KERN_NBITS_X_BYTES);
+  const int64_t x_bits = base_attr_int(query->attrs, KERN_NBITS_X_BITS);
+  const bool whole = x_bits < 32;
   const kern_row *row =
-      bytes ? kern_select(KERN_LINEAR_NBITS_I8, TD_I8, query->isa) : kern_select(KERN_LINEAR_NBITS, TD_F32, query->isa);
+      whole ? kern_select(KERN_LINEAR_NBITS_I8, TD_I8, query->isa) : kern_select(KERN_LINEAR_NBITS, TD_F32, query->isa);
   kern_nbits l;
   if (!row || !kern_nbits_of(query->attrs, 0, &l) || l.panel != row->lanes) return NULL;
-  return !bytes || kern_nbits_has_bytes(&l, row) ? row : NULL;
+  return !whole || kern_nbits_has_whole(&l, x_bits, row) ? row : NULL;
 }
 
 /* ---- cases: shapes around words, blocks, panels and tiles; bits, zero points, parts of the epilogue ---- */
@@ -152,7 +158,8 @@ static bool cases(ir_case *c, uint32_t number) {
   static const int64_t panels[] = {16, 8, 4};
   static const uint32_t parts[] = {0, BIAS, BIAS | RESIDUAL, SCALE | SHIFT, BIAS | CHAIN};
   static const kern_act acts[] = {KERN_ACT_none, KERN_ACT_relu, KERN_ACT_clamp, KERN_ACT_leaky_relu};
-  enum { VARIANTS = 24 }; /* panels, bits, zero points, x_bytes */
+  static const int64_t x_bits[] = {32, 8, 16};
+  enum { VARIANTS = 36 }; /* panels, bits, zero points, x_bits */
   const uint32_t which = number / VARIANTS, variant = number % VARIANTS;
   if (which >= OPS_COUNT(shapes)) return false;
   const int64_t *s = shapes[which], one[] = {s[0], s[1]}, two[] = {2, s[0], s[1]};
@@ -164,7 +171,7 @@ static bool cases(ir_case *c, uint32_t number) {
                   .panel = panels[variant % 3],
                   .zeros = variant / 6 % 2};
   int64_t y[] = {2, s[0], s[2]};
-  ops_case_arg(c, ARG_BOOL("x_bytes", variant / 12));
+  ops_case_arg(c, ARG_INT("x_bits", x_bits[variant / 12]));
   return ops_case_in(c, TD_F32, batched ? 3 : 2, batched ? two : one, OPS_NORMAL, 1) && case_weights(c, &l) &&
          ops_case_epilogue(c, parts[(which + variant) % OPS_COUNT(parts)], acts[variant % OPS_COUNT(acts)], false,
                            batched ? 3 : 2, batched ? y : y + 1);

@@ -226,12 +226,9 @@ static td_status read_line(char *line, serve_options *o, td_error *err) {
   return TD_OK;
 }
 
-static td_status read_file(const char *path, base_arena *arena, serve_options *o, td_error *err) {
-  sys_mapping file;
+td_status serve_read_properties(const void *bytes, size_t size, base_arena *arena, serve_options *o, td_error *err) {
+  char *text = base_arena_slice(arena, bytes, size);
   td_status status = TD_OK;
-  TRY(sys_file_map(path, &file, err));
-  char *text = base_arena_slice(arena, file.bytes, file.size);
-  sys_unmap(&file);
   if (!text) return base_no_memory(err, "the configuration");
   for (char *next; status == TD_OK && *text; text = next) {
     char *end = text;
@@ -244,6 +241,14 @@ static td_status read_file(const char *path, base_arena *arena, serve_options *o
     *end = 0;
     status = read_line(text, o, err);
   }
+  return status;
+}
+
+static td_status read_file(const char *path, base_arena *arena, serve_options *o, td_error *err) {
+  sys_mapping file;
+  TRY(sys_file_map(path, &file, err));
+  const td_status status = serve_read_properties(file.bytes, file.size, arena, o, err);
+  sys_unmap(&file);
   return status == TD_OK ? TD_OK : base_error_name(err, status, "%s", path);
 }
 

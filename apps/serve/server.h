@@ -258,6 +258,7 @@ td_status serve_read_yaml(const char *what, const void *bytes, size_t size, serv
 
 /* config.c: options of the command line, and of config.properties, with TorchServe's precedence. */
 td_status serve_read_options(int count, char **words, base_arena *arena, serve_options *options, td_error *err);
+td_status serve_read_properties(const void *bytes, size_t size, base_arena *arena, serve_options *o, td_error *err);
 extern const char serve_usage[];
 
 /* token.c: makes the keys and their file; does the job's token allow the routes of `role`? */

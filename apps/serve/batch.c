@@ -135,10 +135,12 @@ bool batch_prepare(serve_job *job) {
     serve_fail(job, TD_CANCELLED, &err);
     return false;
   }
+  const uint64_t begin = sys_clock_ns();
   job->inputs = base_new(job->arena, td_tensor, td_model_input_count(job->version->model) + 1);
-  if (sys_clock_ns() <= job->deadline_ns)
-    status = job->inputs ? job->protocol->read(job, &err) : base_no_memory(&err, "inputs");
-  if (status == TD_OK && sys_clock_ns() > job->deadline_ns) {
+  if (begin <= job->deadline_ns) status = job->inputs ? job->protocol->read(job, &err) : base_no_memory(&err, "inputs");
+  const uint64_t over = sys_clock_ns();
+  if (status == TD_OK && begin <= job->deadline_ns) job->decoded_ns = over - begin + 1; /* never 0 */
+  if (status == TD_OK && over > job->deadline_ns) {
     serve_refuse(job, 504, "the request waited too long for its turn");
     return false;
   }

@@ -116,6 +116,7 @@ static const setting settings[] = {
     {NULL, "default_workers_per_model", NUMBER, AT(start_workers), 0, SERVE_MOST_WORKERS},
     {NULL, "enable_model_api", TRUTH, AT(model_api), 0, 0},
     {NULL, "disable_token_authorization", TRUTH, AT(no_tokens), 0, 0},
+    {NULL, "disable_system_metrics", TRUTH, AT(no_system_metrics), 0, 0},
 };
 
 /* TorchServe's keys that say nothing here: its Java front end, GPUs, Python workers, and what is always on. */
@@ -126,7 +127,7 @@ static const char meaningless[] =
     "number_of_gpu,ipex_enable,ipex_gpu_enable,cpu_launcher_enable,cpu_launcher_args,install_py_dep_per_model,"
     "blacklist_env_vars,async_logging,service_envelope,default_service_handler,ts_open_inference_protocol,"
     "initial_worker_port,initial_distribution_port,metrics_mode,metrics_config,enable_metrics_api,metrics_format,"
-    "model_metrics_auto_detect,disable_system_metrics,metric_time_interval,token_expiration_min,max_response_size,"
+    "model_metrics_auto_detect,metric_time_interval,token_expiration_min,max_response_size,"
     "decode_input_request,limit_max_image_pixels,unregister_model_timeout,default_startup_timeout,"
     "enable_envvars_config,use_env_allowed_urls,allowed_urls,plugins_path,model_snapshot,"
     "snapshot_store,system_metrics_cmd";

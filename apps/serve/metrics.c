@@ -1,5 +1,5 @@
-/* metrics.c -- Prometheus' text: TorchServe's counters, and histograms of waiting, computing, batches and workflows.
- * The lines of a family stand together, whatever the number of models. */
+/* metrics.c -- Prometheus' text: TorchServe's counters, and histograms of waiting, decoding, computing, batches and
+ * workflows. The lines of a family stand together, whatever the number of models. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +22,7 @@ void serve_count(serve_histogram *h, uint64_t ns) {
 /* The figures of a version at one time. */
 typedef struct figures {
   char *labels;
-  serve_histogram queue, compute, total, batches;
+  serve_histogram queue, decode, compute, total, batches;
   uint64_t batch_sizes[SERVE_BATCH_BUCKETS];
   uint64_t depth, workers, sequences, started, ended, timed_out;
   serve_compared compared;
@@ -37,6 +37,7 @@ static bool take(serve_job *job, serve_version *v, const char *host, figures *f)
   base_text_free(&labels);
   pthread_mutex_lock(&v->server->lock);
   f->queue = v->queue_time;
+  f->decode = v->decode_time;
   f->compute = v->compute_time;
   f->total = v->total_time;
   f->batches = v->batches;
@@ -110,6 +111,14 @@ static void print_batches(base_text *to, const figures *f) {
   base_text_print(to, "treadle_batch_size_count{%s} %llu\n", f->labels, (unsigned long long)sum);
 }
 
+static const struct {
+  const char *name;
+  size_t at; /* in `figures` */
+} times[] = {{"queue", offsetof(figures, queue)},
+             {"decode", offsetof(figures, decode)},
+             {"compute", offsetof(figures, compute)},
+             {"total", offsetof(figures, total)}};
+
 static void print_versions(base_text *to, const figures *all, size_t count) {
   for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
     base_text_print(to, "# TYPE %s %s\n", families[i].name, families[i].type);
@@ -122,12 +131,12 @@ static void print_versions(base_text *to, const figures *all, size_t count) {
     if (isinf(all[j].compared.difference))
       base_text_print(to, "treadle_shadow_largest_difference{%s} +Inf\n", all[j].labels);
     else base_text_print(to, "treadle_shadow_largest_difference{%s} %.9g\n", all[j].labels, all[j].compared.difference);
-  base_text_print(to, "# TYPE treadle_queue_seconds histogram\n");
-  for (size_t j = 0; j < count; j++) print_histogram(to, all[j].labels, "queue", &all[j].queue);
-  base_text_print(to, "# TYPE treadle_compute_seconds histogram\n");
-  for (size_t j = 0; j < count; j++) print_histogram(to, all[j].labels, "compute", &all[j].compute);
-  base_text_print(to, "# TYPE treadle_total_seconds histogram\n");
-  for (size_t j = 0; j < count; j++) print_histogram(to, all[j].labels, "total", &all[j].total);
+  for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+    base_text_print(to, "# TYPE treadle_%s_seconds histogram\n", times[i].name);
+    for (size_t j = 0; j < count; j++)
+      print_histogram(to, all[j].labels, times[i].name,
+                      (const serve_histogram *)(const void *)((const char *)&all[j] + times[i].at));
+  }
   base_text_print(to, "# TYPE treadle_batch_size histogram\n");
   for (size_t j = 0; j < count; j++) print_batches(to, &all[j]);
 }
@@ -176,6 +185,7 @@ void serve_metrics(serve_job *job) {
                   (unsigned long long)serve_held(server), (long long)server->options.most_held);
   print_versions(&job->reply, all, count);
   print_workflows(job, host);
+  if (!server->options.no_system_metrics) serve_print_system(&job->reply, job->server, host);
   job->status = 200;
   job->type = "text/plain; version=0.0.4";
 }

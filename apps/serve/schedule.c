@@ -127,6 +127,7 @@ static void note_times(serve_version *v, serve_job **jobs, uint32_t count, uint6
     jobs[i]->queued_ns = begin - jobs[i]->arrived_ns;
     jobs[i]->computed_ns = over - begin;
     serve_count(&v->queue_time, jobs[i]->queued_ns);
+    if (jobs[i]->decoded_ns) serve_count(&v->decode_time, jobs[i]->decoded_ns);
     serve_count(&v->compute_time, jobs[i]->computed_ns);
     serve_count(&v->total_time, jobs[i]->queued_ns + jobs[i]->computed_ns);
   }

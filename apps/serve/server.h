@@ -74,6 +74,7 @@ struct serve_job {
   uint64_t begun_ns;               /* when its first byte came; 0: none has */
   uint64_t received;               /* bytes of the body, as they came */
   uint64_t queued_ns, computed_ns; /* how long it waited and was computed; 0: it was not */
+  uint64_t decoded_ns;             /* of computed_ns, until its body was tensors; 0: it never was */
   int32_t grpc_status;             /* of the reply, where is_grpc */
   uint32_t roles;                  /* of the address that it came by */
   bool is_torch;                   /* errors are written as TorchServe writes them, not as KServe */
@@ -177,8 +178,8 @@ struct serve_version {
   serve_job freeing;           /* what has the loader free it */
   serve_version *next_waiting; /* of versions that have jobs */
   bool waiting;
-  serve_histogram queue_time, compute_time, total_time, batches; /* of requests; the jobs of a batch, in us */
-  uint64_t batch_sizes[SERVE_BATCH_BUCKETS];                     /* batches of at most 1, 2, 4, ... jobs */
+  serve_histogram queue_time, decode_time, compute_time, total_time, batches; /* of requests; a batch's jobs, in us */
+  uint64_t batch_sizes[SERVE_BATCH_BUCKETS];                                  /* batches of at most 1, 2, 4, ... jobs */
 };
 
 typedef struct serve_model {
@@ -211,7 +212,7 @@ typedef struct serve_options {
       delay_s, trust_network;
   int64_t sequences, sequence_idle_ms;
   int64_t python_handlers, python_memory; /* MiB of a worker; 0: no limit */
-  int64_t start, stop, foreground, no_tokens, model_api, help, version, ignored;
+  int64_t start, stop, foreground, no_tokens, model_api, no_system_metrics, help, version, ignored;
 } serve_options;
 
 struct serve_server {
@@ -225,6 +226,7 @@ struct serve_server {
   uint32_t workflow_count;
   serve_sequence *sequences[SERVE_SEQUENCE_PLACES]; /* the loop's, by their ids */
   uint64_t replies[3];                              /* of 2xx, 4xx, 5xx; the loop's */
+  uint64_t idle_ticks, all_ticks;                   /* of CPUs, when /metrics was asked before; the loop's */
   uint64_t requests;                                /* that were given an id of ours; the loop's */
   uint64_t held, kept; /* bytes that jobs and sequences hold, and sequences alone; any thread's (memory.c) */
   serve_log *log;      /* NULL: none is kept */
@@ -399,6 +401,8 @@ td_status serve_open_function(serve_version *v, const char *path, const char *ha
 /* metrics.c: one duration more; all figures as text. */
 void serve_count(serve_histogram *h, uint64_t ns);
 void serve_metrics(serve_job *job);
+/* system.c: TorchServe's gauges of the machine's CPUs, memory and disk; the loop's thread alone. */
+void serve_print_system(base_text *to, serve_server *server, const char *host);
 
 /* log.c: the access log. `path`: "-" is standard output; it is borrowed. Where lines go that nothing takes:
  * serve_log_lost counts them. serve_log_close writes what waits. A log that is NULL takes nothing. */

@@ -217,13 +217,14 @@ static void ways_to_send(void **state) {
 static void metrics(void **state) {
   fixture *f = *state;
   const char *const names[] = {"ts_inference_requests_total{model_name=\"add\",", "Requests2XX{",
-                               "treadle_compute_seconds_count{model_name=\"add\","};
+                               "treadle_compute_seconds_count{model_name=\"add\",",
+                               "treadle_decode_seconds_count{model_name=\"add\","};
   char text[2048];
-  unsigned long counts[2][3];
+  unsigned long counts[2][4];
   for (int turn = 0; turn < 2; turn++) {
     if (turn) assert_int_equal(ask(f, text, binary_request(text, 0)), 200);
     assert_int_equal(ask_path(f, "GET", "/metrics", ""), 200);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
       const char *line = strstr(f->reply, names[i]);
       assert_non_null(line);
       counts[turn][i] = strtoul(strstr(line, "} ") + 2, NULL, 10);
@@ -232,6 +233,27 @@ static void metrics(void **state) {
   assert_int_equal(counts[1][0], counts[0][0] + 1);
   assert_int_equal(counts[1][1], counts[0][1] + 2);
   assert_int_equal(counts[1][2], counts[0][2] + 1);
+  assert_int_equal(counts[1][3], counts[0][3] + 1);
+}
+
+/* The machine's figures, under the names that TorchServe gives them. */
+static void gauges(void **state) {
+  fixture *f = *state;
+  static const struct {
+    const char *name;
+    double low, high;
+  } all[] = {{"CPUUtilization", 0, 100},    {"MemoryUsed", 1, 1e9},     {"MemoryAvailable", 0, 1e9},
+             {"MemoryUtilization", 0, 100}, {"DiskAvailable", 0, 1e12}, {"DiskUsage", 0, 1e12},
+             {"DiskUtilization", 0, 100}};
+  char line[128];
+  assert_int_equal(ask_path(f, "GET", "/metrics", ""), 200);
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    snprintf(line, sizeof line, "# TYPE %s gauge\n%s{Level=\"Host\",Hostname=\"", all[i].name, all[i].name);
+    const char *found = strstr(f->reply, line);
+    assert_non_null(found);
+    const double value = strtod(strstr(found, ",} ") + 3, NULL);
+    assert_true(value >= all[i].low && value <= all[i].high);
+  }
 }
 
 /* A red PNG of one pixel (red 255, green 0, blue 0): normalised, (1 - .485) / .229, -.456 / .224 and -.406 / .225. */
@@ -506,13 +528,22 @@ static void slow(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(routes),      cmocka_unit_test(rows_of_json),
-                                     cmocka_unit_test(binary),      cmocka_unit_test(ways_to_send),
-                                     cmocka_unit_test(archives),    cmocka_unit_test(metrics),
-                                     cmocka_unit_test(packed),      cmocka_unit_test(limits),
-                                     cmocka_unit_test(budget),      cmocka_unit_test(closed_calls),
-                                     cmocka_unit_test(many),        cmocka_unit_test(drains),
-                                     cmocka_unit_test(descriptors), cmocka_unit_test(slow),
-                                     cmocka_unit_test(methods),     cmocka_unit_test(refused_while_sending)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(routes),
+                                     cmocka_unit_test(rows_of_json),
+                                     cmocka_unit_test(binary),
+                                     cmocka_unit_test(ways_to_send),
+                                     cmocka_unit_test(archives),
+                                     cmocka_unit_test(metrics),
+                                     cmocka_unit_test(gauges),
+                                     cmocka_unit_test(packed),
+                                     cmocka_unit_test(limits),
+                                     cmocka_unit_test(budget),
+                                     cmocka_unit_test(closed_calls),
+                                     cmocka_unit_test(many),
+                                     cmocka_unit_test(drains),
+                                     cmocka_unit_test(descriptors),
+                                     cmocka_unit_test(slow),
+                                     cmocka_unit_test(methods),
+                                     cmocka_unit_test(refused_while_sending)};
   return cmocka_run_group_tests(tests, open_fixture, close_fixture);
 }

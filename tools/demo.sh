@@ -60,7 +60,7 @@ PY
 install_packages $build_packages python3 python3-pip
 mkdir -p "$folder"
 echo "building Treadle (the log is $folder/build.log)"
-if ! { configure release && cmake --build build --target treadle; } >"$folder/build.log" 2>&1; then
+if ! { configure release && cmake --build build --target treadle treadle-serve; } >"$folder/build.log" 2>&1; then
   tail -n 30 "$folder/build.log" >&2
   exit 1
 fi
@@ -78,10 +78,20 @@ else
   set --
 fi
 
+served=$folder/cat.tdl
+build/treadle compile $model "$@" -o $served >>"$folder/build.log"
 set -- build/treadle run $model "$@" --input "$picture" --preprocess efficientnet_lite --top 5 --repeat 5
 echo
 echo "\$ $*"
 "$@"
+cat <<TEXT
+
+The same network as a server, with a page about it at http://127.0.0.1:8080/ (pictures are prepared as torchvision's models
+want them, so the shares differ a little):
+
+  build/treadle serve $served &
+  curl -T $picture http://127.0.0.1:8080/predictions/cat
+TEXT
 cat <<'TEXT'
 
 Next: `build/treadle help` for what else it does, README.md for what works, docs/design.md for how, and

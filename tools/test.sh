@@ -92,6 +92,7 @@ stage grpc /usr/bin/python3 tools/check_grpc.py build # the distribution's, whic
 stage handlers /usr/bin/python3 tools/check_handlers.py build
 stage workflows /usr/bin/python3 tools/check_workflows.py build
 stage sequences /usr/bin/python3 tools/check_sequences.py build
+stage readme /usr/bin/python3 tools/check_readme.py build
 stage deploy /usr/bin/python3 tools/check_deploy.py build
 stage install sh tools/check_install.sh # writes into the build tree
 

@@ -17,5 +17,6 @@ if [ -z "$python" ]; then
   $python -m pip --quiet --disable-pip-version-check install $libraries || exit 1
 fi
 
-configure release >/dev/null && cmake --build build --target treadle-serve >/dev/null || exit 1
+configure release >/dev/null && cmake --build build --target treadle treadle-serve >/dev/null || exit 1
+$python tools/check_readme.py build --client || exit 1
 exec $python tools/check_clients.py build

@@ -89,6 +89,17 @@ td_status serve_open_function(serve_version *v, const char *path, const char *ha
   return text ? serve_python_open(v, &zip, text, NULL, err) : base_no_memory(err, "a workflow");
 }
 
+/* Saved plans are used where they lie, at a multiple of 64 bytes; archives put files anywhere. */
+static td_status align_plan(base_arena *arena, const char *file, size_t size, const uint8_t **bytes, td_error *err) {
+  enum { ALIGNMENT = 64 };
+  if (!base_str_ends(base_str_of(file), ".tdl") || (uintptr_t)*bytes % ALIGNMENT == 0) return TD_OK;
+  uint8_t *copy = base_arena_alloc_uncleared(arena, size + 1, ALIGNMENT);
+  if (!copy) return base_no_memory(err, "a saved plan");
+  memcpy(copy, *bytes, size);
+  *bytes = copy;
+  return TD_OK;
+}
+
 td_status serve_open_archive(serve_version *v, const char *path, bool is_named, td_error *err) {
   base_arena *arena = v->arena;
   static const char manifest[] = "MAR-INF/MANIFEST.json";
@@ -127,6 +138,7 @@ td_status serve_open_archive(serve_version *v, const char *path, bool is_named, 
   if (v->handler->protocol == &serve_text) TRY(read_vocabulary(v, &zip, err));
   TRY(read_config(v, &zip, model, err));
   TRY(find(&zip, arena, file, &bytes, &size, err));
+  TRY(align_plan(arena, file, size, &bytes, err));
   const bool is_script = base_str_ends(base_str_of(file), ".pt") || base_str_ends(base_str_of(file), ".pth");
   td_load_options options = v->server->load;
   options.inputs = is_script ? v->handler->inputs : NULL;

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import gzip
 import http.client
+import io
 import json
 import pathlib
 import random
@@ -13,6 +14,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import zipfile
@@ -183,6 +185,38 @@ def check_management(r):
     for name in ("two", "three", "four", "five", "six"):
         r.expect("unregister", 200, "DELETE", f"/models/{name}", says=status("unregistered"))
     r.torch_error("unregister again", 404, "ModelNotFoundException", "DELETE", "/models/two")
+
+
+def check_kinds(r, folder):
+    """The other kinds of archives of torch-model-archiver: a tar with all files in one folder, and that folder."""
+    files = {"net.tdir": COLOURS, "index_to_name.json": '{"0": "red", "1": "green", "2": "blue"}'}
+    manifest = lambda name: json.dumps({"model": {"modelName": name, "modelVersion": "1.0", "handler": "image_classifier", "serializedFile": "net.tdir"}})
+
+    def packed(name, members, link=None):
+        with tarfile.open(pathlib.Path(folder, name), "w:gz") as archive:
+            for member, text in members.items():
+                info = tarfile.TarInfo(member)
+                info.size = len(text)
+                archive.addfile(info, io.BytesIO(text.encode()))
+            if link:
+                info = tarfile.TarInfo(link)
+                info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
+                archive.addfile(info)
+
+    packed("tarred.tar.gz", {f"tarred/{name}": text for name, text in {"MAR-INF/MANIFEST.json": manifest("tarred"), **files}.items()})
+    packed("linked.tar.gz", {"MAR-INF/MANIFEST.json": manifest("linked"), **files}, "link")
+    pathlib.Path(folder, "cut.tar.gz").write_bytes(pathlib.Path(folder, "tarred.tar.gz").read_bytes()[:-40])
+    pathlib.Path(folder, "bomb.tar.gz").write_bytes(gzip.compress(bytes(8 << 20)))
+    for name in ("unpacked", "linking"):
+        pathlib.Path(folder, name, "MAR-INF").mkdir(parents=True)
+        for file, text in {"MAR-INF/MANIFEST.json": manifest(name), **files}.items():
+            pathlib.Path(folder, name, file).write_text(text)
+    pathlib.Path(folder, "linking", "link").symlink_to("/etc/passwd")
+    for url, name in (("tarred.tar.gz", "tarred"), ("unpacked", "unpacked")):
+        r.expect(f"register {url}", 200, "POST", f"/models?url={url}&initial_workers=1")
+        r.expect("its labels", 200, "POST", f"/predictions/{name}", png(0, 0, 255), says=lambda got: list(got)[0] == "blue")
+    for url in ("linked.tar.gz", "cut.tar.gz", "bomb.tar.gz", "linking"):
+        r.torch_error(f"refused: {url}", 400, "BadRequestException", "POST", f"/models?url={url}&initial_workers=1")
 
 
 def check_tokens(checks, program, folder):
@@ -377,6 +411,7 @@ def main():
             check_large(rest, checks)
             check_traffic(rest, checks)
             check_management(rest)
+            check_kinds(rest, folder)
             server.terminate()
             checks.expect("the end", server.wait(30), 0)
         check_tokens(checks, program, folder)

@@ -1,10 +1,9 @@
-/* archive.c -- `.mar` archives (zip): what MANIFEST.json names, with one of TorchServe's built-in handlers. Its
+/* archive.c -- archives of models (bundle.h): what MANIFEST.json names, with one of TorchServe's built-in handlers. Its
  * model is read like any other; other handlers, and models that are Python, are for python.c where that is allowed. */
 #include <string.h>
 
 #include "fmt/json.h"
-#include "fmt/zip.h"
-#include "server.h"
+#include "bundle.h"
 
 static td_status find(const fmt_zip *zip, base_arena *arena, const char *name, const uint8_t **bytes, size_t *size,
                       td_error *err) {
@@ -107,8 +106,7 @@ td_status serve_open_archive(serve_version *v, const char *path, bool is_named, 
   const fmt_json *root;
   size_t size;
   fmt_zip zip;
-  TRY(sys_file_map(path, &v->archive, err));
-  TRY(fmt_zip_open(arena, v->archive.bytes, v->archive.size, &zip, err));
+  TRY(bundle_open(v, path, &zip, err));
   TRY(find(&zip, arena, manifest, &bytes, &size, err));
   TRY(fmt_json_read(arena, manifest, bytes, size, &root, err));
   const fmt_json *model = fmt_json_get(root, "model");

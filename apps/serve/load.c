@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "server.h"
+#include "bundle.h"
 
 enum { START_SECONDS = 120 }; /* in which a process of a Python handler has to be ready, as TorchServe has it */
 enum { SEQUENCE_QUEUE = 16 };
@@ -79,7 +79,7 @@ td_status serve_load(serve_server *server, const char *name, const char *url, co
   *out = NULL;
   if (!v) return base_no_memory(err, "a model");
   td_status status = TD_OK;
-  if (base_str_ends(base_str_of(path), ".mar")) {
+  if (bundle_is_archive(path)) {
     status = serve_open_archive(v, path, name != NULL, err);
   } else {
     status = td_model_load(path, &server->load, &v->model, err);
@@ -190,7 +190,7 @@ void serve_hide_store(const serve_server *server, td_error *err) {
   }
 }
 
-static const char *const endings[] = {".mar", ".onnx", ".pt2", ".pt", ".tdl", ".tdir"};
+static const char *const endings[] = {".mar", ".tar.gz", ".onnx", ".pt2", ".pt", ".tdl", ".tdir"};
 
 const char *serve_find_in_store(const serve_server *server, base_arena *arena, const char *name) {
   for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
@@ -214,7 +214,7 @@ static bool is_model(const char *file) {
 
 /* The model in a folder, as engines hand one over; a path that is no folder is that path. */
 static td_status find_in_folder(base_arena *arena, const char **path, td_error *err) {
-  DIR *folder = opendir(*path);
+  DIR *folder = bundle_is_archive(*path) ? NULL : opendir(*path);
   const char *found = NULL;
   bool several = false;
   if (!folder) return TD_OK;

@@ -8,6 +8,7 @@ import gzip
 import http.client
 import io
 import json
+import os
 import pathlib
 import random
 import socket
@@ -252,6 +253,21 @@ def check_tokens(checks, program, folder):
         checks.expect("the end", server.wait(20), 0)
 
 
+def check_launcher(checks, program, folder):
+    """cpu_launcher_args in the words of both launchers: the server keeps to these CPUs; what is none of their options is an error."""
+    config, last = pathlib.Path(folder, "launcher.properties"), max(os.sched_getaffinity(0))
+    head = "".join(f"{name}_address=unix:{name}.sock\n" for name in ("inference", "management", "metrics")) + "cpu_launcher_enable=true\n"
+    command = [program, "--start", "--foreground", "--disable-token-auth", "--ts-config", config.name, "--model-store", ".", "--models", "add.tdir"]
+    for words in (f"--cores-list {last} --ninstances 1", f"--core_list={last} --use_logical_core --disable_iomp"):
+        config.write_text(head + f"cpu_launcher_args={words}\ngrpc_inference_port=0\ngrpc_management_port=0\n")
+        with check_grpc.serving(command, folder) as server:
+            server.stdout.readline()
+            checks.expect(f"its CPUs by {words}", os.sched_getaffinity(server.pid), {last})
+    config.write_text(head + "cpu_launcher_args=--ninstances 1 --no-such-option 2\n")
+    refused = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    checks.expect("no option", refused.returncode != 0 and "cpu_launcher_args" in refused.stderr and "no-such-option" in refused.stderr, True)
+
+
 # ---- KServe ----
 
 def infer_body(name, shape, data, **more):
@@ -415,6 +431,7 @@ def main():
             server.terminate()
             checks.expect("the end", server.wait(30), 0)
         check_tokens(checks, program, folder)
+        check_launcher(checks, program, folder)
     print(f"{checks.passed} passed, {checks.failed} failed")
     return checks.failed > 0
 

@@ -116,6 +116,8 @@ static const setting settings[] = {
     {NULL, "default_workers_per_model", NUMBER, AT(start_workers), 0, SERVE_MOST_WORKERS},
     {NULL, "enable_model_api", TRUTH, AT(model_api), 0, 0},
     {NULL, "disable_token_authorization", TRUTH, AT(no_tokens), 0, 0},
+    {NULL, "cpu_launcher_enable", TRUTH, AT(launcher), 0, 0},
+    {NULL, "cpu_launcher_args", TEXT, AT(launcher_args), 0, 0},
     {NULL, "disable_system_metrics", TRUTH, AT(no_system_metrics), 0, 0},
 };
 
@@ -124,7 +126,7 @@ static const char meaningless[] =
     "grpc_inference_max_connection_age_ms,grpc_management_max_connection_age_ms,"
     "grpc_inference_max_connection_age_grace_ms,grpc_management_max_connection_age_grace_ms,"
     "number_of_netty_threads,netty_client_threads,use_native_io,io_ratio,prefer_direct_buffer,vmargs,debug,"
-    "number_of_gpu,ipex_enable,ipex_gpu_enable,cpu_launcher_enable,cpu_launcher_args,install_py_dep_per_model,"
+    "number_of_gpu,ipex_enable,ipex_gpu_enable,install_py_dep_per_model,"
     "blacklist_env_vars,async_logging,service_envelope,default_service_handler,ts_open_inference_protocol,"
     "initial_worker_port,initial_distribution_port,metrics_mode,metrics_config,enable_metrics_api,metrics_format,"
     "model_metrics_auto_detect,metric_time_interval,token_expiration_min,max_response_size,"

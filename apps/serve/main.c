@@ -134,6 +134,7 @@ static td_status start_spawner(const serve_server *s, td_error *err) {
 static td_status serve(serve_server *s, char **words, int count, base_arena *arena, td_error *err) {
   sigset_t set;
   char path[512];
+  TRY(serve_use_cores(&s->options, arena, err)); /* while there are no threads */
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);

@@ -207,12 +207,12 @@ extern const char *const serve_cors_fields[SERVE_CORS];
 typedef struct serve_options {
   serve_address addresses[SERVE_ADDRESSES]; /* inference, management, metrics, gRPC: two */
   const char *model_store, *workflow_store, *models, *config, *key_file, *certificate, *private_key, *python,
-      *access_log, *allowed_hosts, *cors[SERVE_CORS];
+      *access_log, *allowed_hosts, *launcher_args, *cors[SERVE_CORS];
   int64_t workers, queue, timeout_s, transfer_s, most_bytes, most_held, drain_s, batch, delay_ms, start_workers,
       delay_s, trust_network;
   int64_t sequences, sequence_idle_ms;
   int64_t python_handlers, python_memory; /* MiB of a worker; 0: no limit */
-  int64_t start, stop, foreground, no_tokens, model_api, no_system_metrics, help, version, ignored;
+  int64_t start, stop, foreground, no_tokens, model_api, no_system_metrics, launcher, help, version, ignored;
 } serve_options;
 
 struct serve_server {
@@ -262,6 +262,9 @@ td_status serve_read_yaml(const char *what, const void *bytes, size_t size, serv
 td_status serve_read_options(int count, char **words, base_arena *arena, serve_options *options, td_error *err);
 td_status serve_read_properties(const void *bytes, size_t size, base_arena *arena, serve_options *o, td_error *err);
 extern const char serve_usage[];
+
+/* cores.c: the CPUs that cpu_launcher_args asks for, and as many workers where no number is given. */
+td_status serve_use_cores(serve_options *options, base_arena *arena, td_error *err);
 
 /* token.c: makes the keys and their file; does the job's token allow the routes of `role`? */
 td_status serve_make_keys(serve_server *server, td_error *err);

@@ -1,9 +1,9 @@
-/* options.c -- the options, by the names that IPEX's launcher and PyTorch's run_cpu have for them. '-' and '_' in a
- * name are the same, as are --name VALUE and --name=VALUE. */
+/* launch_options.c -- the options, by the names that IPEX's launcher and PyTorch's run_cpu have for them. '-' and '_'
+ * in a name are the same, as are --name VALUE and --name=VALUE. */
 #include <stdio.h>
 #include <string.h>
 
-#include "launch.h"
+#include "common/launch_options.h"
 #include "sys/sys.h"
 
 typedef struct row {

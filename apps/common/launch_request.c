@@ -1,7 +1,7 @@
-/* request.c -- the options that say how instances are laid out. */
+/* launch_request.c -- the options that say how instances are laid out. */
 #include <string.h>
 
-#include "launch.h"
+#include "common/launch_options.h"
 
 static bool whole(const char *text, int64_t low, int64_t *value) {
   return base_str_int(base_str_of(text), value) && *value >= low && *value <= SYS_MOST_CPUS;

@@ -71,8 +71,9 @@ typedef struct gemm_part {
   int64_t panel, panels, k0, k1;
 } gemm_part;
 
-/* B in fewer bits than f32 has: it is widened block by block, in cache, for several rows of A; for one, as it is
- * multiplied. Both give the same bits: each weight is one f32. */
+/* B in fewer bits than f32 has: it is widened block by block, in cache, for several rows of A; for one, and where there
+ * is multiply_few for few, as it is multiplied. All give the same bits: each weight is one f32. */
+enum { GEMM_FEW_ROWS = 4 }; /* at once */
 typedef struct gemm_narrow gemm_narrow;
 struct gemm_narrow {
   const void *layout; /* of the two functions */
@@ -85,6 +86,10 @@ struct gemm_narrow {
   void (*widen)(const gemm_narrow *w, const gemm_part *part, float *to, int64_t pitch);
   /* sums[panels * V_LANES] += the row x times the part; x has elements up to the next multiple of `step` */
   void (*multiply)(const gemm_narrow *w, const gemm_part *part, const float *x, float *sums);
+  /* The same of so many rows, at most GEMM_FEW_ROWS, x_pitch and part->panels * V_LANES floats apart. NULL: there is
+   * none. */
+  void (*multiply_few)(const gemm_narrow *w, const gemm_part *part, const float *x, int64_t x_pitch, int64_t rows,
+                       float *sums);
   float *block; /* room for a widened block; NULL with one row */
 };
 

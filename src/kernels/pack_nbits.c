@@ -122,7 +122,7 @@ float kern_nbits_weight(const kern_nbits *l, const uint8_t *packed, int64_t n, i
   return (float)number * scale;
 }
 
-float kern_nbits_multiply(const kern_nbits *l, const uint8_t *packed, int64_t n, const float *x) {
+float kern_nbits_multiply(const kern_nbits *l, const uint8_t *packed, int64_t n, const base_f32 *x) {
   float sum = 0;
   for (int64_t k = 0; k < l->k; k++) sum += x[k] * kern_nbits_weight(l, packed, n, k);
   return sum;

@@ -46,5 +46,5 @@ bool kern_nbits_has_whole(const kern_nbits *l, int64_t x_bits, const kern_row *r
 int kern_nbits_number(const kern_nbits *l, const uint8_t *packed, int64_t n, int64_t k, float *scale);
 /* The weight of row k of column n; a row of x times column n. */
 float kern_nbits_weight(const kern_nbits *l, const uint8_t *packed, int64_t n, int64_t k);
-float kern_nbits_multiply(const kern_nbits *l, const uint8_t *packed, int64_t n, const float *x);
+float kern_nbits_multiply(const kern_nbits *l, const uint8_t *packed, int64_t n, const base_f32 *x);
 #endif

@@ -10,6 +10,9 @@ enum {
   LINE = V_LANES * 4,  /* bytes of a line of narrow weights */
   L1_FLOATS = 8 << 10, /* of a smaller B, all groups stay near */
   TABLE_TILES = 8,
+  /* Rows that are few: with half the registers sums of more take longer than a block that is widened. */
+  FEW = GEMM_FEW_ROWS * (V_REGISTERS == 32 ? 2 : 1),
+  FEW_SUMS = GEMM_FEW_ROWS * GEMM_MAX_PANELS > GEMM_THIN_PANELS ? GEMM_FEW_ROWS *GEMM_MAX_PANELS : GEMM_THIN_PANELS,
   WIDENED_TASKS = 4,    /* of a worker, that are enough */
   WIDENED_ROWS = 4,     /* times as many rows of A as a chunk has otherwise meet a block that is widened */
   TASK_FLOPS = 1 << 19, /* some 5 us */
@@ -158,18 +161,25 @@ static bool rows_are_far(const gemm_product *g, const gemm_grid *grid, const gem
                           : g->m > grid->tuning->far_rows && g->m * g->k > 2 * grid->tuning->chunk_floats;
 }
 
-/* One row times a group whose weights are narrow. */
-static void run_row(const gemm_product *g, const gemm_block *b, const gemm_part *part, const kern_epilogue *e) {
-  _Alignas(64) float sums[GEMM_THIN_PANELS * V_LANES] = {0};
-  float *c = g->c + part->panel * V_LANES;
-  const int64_t columns = base_min_i64(part->panels * V_LANES, g->n - part->panel * V_LANES);
-  const float *start = b->k0 > 0 ? c : e->bias;
-  if (start) memcpy(sums, start, (size_t)columns * sizeof *sums);
-  g->narrow->multiply(g->narrow, part, g->a + b->k0, sums);
-  memcpy(c, sums, (size_t)columns * sizeof *sums);
+/* Are rows so few that narrow weights are widened for each GEMM_FEW_ROWS of them again, not in a block? */
+static bool is_few(const gemm_product *g) { return g->m == 1 || (g->m <= FEW && g->narrow->multiply_few); }
+
+/* `rows` rows from `row` on times a group whose weights are narrow; `e` is of the first. */
+static void run_few(const gemm_product *g, const gemm_part *part, int64_t row, int64_t rows, const kern_epilogue *e) {
+  _Alignas(64) float sums[FEW_SUMS * V_LANES] = {0};
+  const int64_t width = part->panels * V_LANES, columns = base_min_i64(width, g->n - part->panel * V_LANES);
+  const float *a = g->a + (row - g->a_row) * g->a_pitch + part->k0;
+  float *c = g->c + row * g->c_pitch + part->panel * V_LANES;
+  for (int64_t r = 0; r < rows; r++) {
+    const float *start = part->k0 > 0 ? c + r * g->c_pitch : e->bias;
+    if (start) memcpy(sums + r * width, start, (size_t)columns * sizeof *sums);
+  }
+  if (g->m == 1) g->narrow->multiply(g->narrow, part, a, sums);
+  else g->narrow->multiply_few(g->narrow, part, a, g->a_pitch, rows, sums);
+  for (int64_t r = 0; r < rows; r++) memcpy(c + r * g->c_pitch, sums + r * width, (size_t)columns * sizeof *sums);
   kern_epilogue rest = *e;
   rest.bias = NULL;
-  if (b->k1 == g->k) KERN_NAME(epilogue_rows)(&rest, c, g->c_pitch, 1, columns);
+  if (part->k1 == g->k) KERN_NAME(epilogue_rows)(&rest, c, g->c_pitch, rows, columns);
 }
 
 /* The tiles know their rows some tiles ahead: a table filled for each would make its first products wait. */
@@ -204,10 +214,11 @@ static void run_block(const gemm_product *g, const gemm_grid *grid, const gemm_b
     if (b->group + 1 < grid->groups && !far && t.k > 0)
       next = (gemm_part){panel + panels, gemm_split(grid->panels, grid->groups, b->group + 2) - panel - panels, b->k0,
                          b->k1};
-    if (g->m == 1) {
-      run_row(g, b, &part, &e);
-      return;
+    for (int64_t row = b->row, rows; is_few(g) && row < b->last_row; row += rows, e = kern_epilogue_at(&e, rows, 0)) {
+      rows = base_min_i64(GEMM_FEW_ROWS, b->last_row - row);
+      run_few(g, &part, row, rows, &e);
     }
+    if (is_few(g)) return;
     t.b = g->narrow->block;
     t.b_panel = widened_pitch(g, grid);
     g->narrow->widen(g->narrow, &part, g->narrow->block, t.b_panel);

@@ -16,27 +16,51 @@ V_INLINE vf load_f16(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128
 #endif
 
 #if defined V_AVX512 || defined V_AVX2
-enum { STREAMS = 8 }; /* panels side by side: sums enough to hide their latency, reads enough to keep memory busy */
+/* Panels side by side: sums enough to hide their latency, reads enough to keep memory busy; of several rows as many as
+ * registers hold. */
+enum { STREAMS = 8, FEW_STREAMS = V_REGISTERS == 32 ? 4 : 2, SUMS = 16 };
+
+/* Rows of x, and their sums, [count][panels of the part][V_LANES]. */
+typedef struct few_rows {
+  const float *at;
+  int64_t pitch, count;
+  float *sums;
+} few_rows;
 
 V_INLINE const uint16_t *panel_at(const gemm_narrow *w, int64_t panel, int64_t k) {
   const int64_t rows = *(const int64_t *)w->layout;
   return (const uint16_t *)(const void *)w->b + (panel * rows + k) * V_LANES;
 }
 
-V_TEMPLATE void multiply(const gemm_narrow *w, const gemm_part *part, const float *x, float *sums,
-                         vf (*load)(const uint16_t *)) {
+/* `rows` rows times `panels` panels, from `first` of the part on; missing ones are the last one again. */
+V_TEMPLATE void multiply(const gemm_narrow *w, const gemm_part *part, int64_t first, const few_rows *x,
+                         vf (*load)(const uint16_t *), const int rows, const int panels) {
   const uint16_t *from[STREAMS];
-  vf sum[STREAMS];
-  V_FOR(p, STREAMS) { /* missing ones are the last one again */
-    const int64_t panel = base_min_i64(p, part->panels - 1);
-    from[p] = panel_at(w, part->panel + panel, part->k0);
-    sum[p] = v_load(sums + panel * V_LANES);
+  const float *row[GEMM_FEW_ROWS];
+  float *to[SUMS];
+  vf sum[SUMS];
+  V_FOR(r, rows) row[r] = x->at + base_min_i64(r, x->count - 1) * x->pitch;
+  V_FOR(p, panels) from[p] = panel_at(w, part->panel + base_min_i64(first + p, part->panels - 1), part->k0);
+  V_FOR(i, rows * panels) {
+    const int64_t r = base_min_i64(i / panels, x->count - 1), p = base_min_i64(first + i % panels, part->panels - 1);
+    to[i] = x->sums + (r * part->panels + p) * V_LANES;
+    sum[i] = v_load(to[i]);
   }
   for (int64_t k = 0; k < part->k1 - part->k0; k++) {
-    const vf a = v_set(x[k]);
-    V_FOR(p, STREAMS) sum[p] = v_fma(a, load(from[p] + k * V_LANES), sum[p]);
+    vf b[STREAMS];
+    V_FOR(p, panels) b[p] = load(from[p] + k * V_LANES);
+    V_FOR(r, rows) {
+      const vf a = v_set(row[r][k]);
+      V_FOR(p, panels) sum[r * panels + p] = v_fma(a, b[p], sum[r * panels + p]);
+    }
   }
-  V_FOR(p, STREAMS) v_store(sums + base_min_i64(p, part->panels - 1) * V_LANES, sum[p]);
+  V_FOR(i, rows * panels) v_store(to[i], sum[i]);
+}
+
+V_TEMPLATE void multiply_rows(const gemm_narrow *w, const gemm_part *part, const few_rows *x,
+                              vf (*load)(const uint16_t *)) {
+  for (int64_t first = 0; first < part->panels; first += FEW_STREAMS)
+    multiply(w, part, first, x, load, GEMM_FEW_ROWS, FEW_STREAMS);
 }
 
 V_TEMPLATE void widen(const gemm_narrow *w, const gemm_part *part, float *to, int64_t pitch,
@@ -48,18 +72,23 @@ V_TEMPLATE void widen(const gemm_narrow *w, const gemm_part *part, float *to, in
   }
 }
 
-#define HALF(name)                                                                                        \
-  static void multiply_##name(const gemm_narrow *w, const gemm_part *part, const float *x, float *sums) { \
-    multiply(w, part, x, sums, load_##name);                                                              \
-  }                                                                                                       \
-  static void widen_##name(const gemm_narrow *w, const gemm_part *part, float *to, int64_t pitch) {       \
-    widen(w, part, to, pitch, load_##name);                                                               \
+#define HALF(name)                                                                                            \
+  static void multiply_##name(const gemm_narrow *w, const gemm_part *part, const float *x, float *sums) {     \
+    multiply(w, part, 0, &(few_rows){x, 0, 1, sums}, load_##name, 1, STREAMS);                                \
+  }                                                                                                           \
+  static void multiply_few_##name(const gemm_narrow *w, const gemm_part *part, const float *x, int64_t pitch, \
+                                  int64_t rows, float *sums) {                                                \
+    multiply_rows(w, part, &(few_rows){x, pitch, rows, sums}, load_##name);                                   \
+  }                                                                                                           \
+  static void widen_##name(const gemm_narrow *w, const gemm_part *part, float *to, int64_t pitch) {           \
+    widen(w, part, to, pitch, load_##name);                                                                   \
   }
 HALF(bf16)
 HALF(f16)
 
 void KERN_NAME(gemm_halves)(td_dtype dtype, gemm_narrow *to) {
   to->multiply = dtype == TD_BF16 ? multiply_bf16 : multiply_f16;
+  to->multiply_few = dtype == TD_BF16 ? multiply_few_bf16 : multiply_few_f16;
   to->widen = dtype == TD_BF16 ? widen_bf16 : widen_f16;
 }
 #else

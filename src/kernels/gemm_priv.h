@@ -90,7 +90,7 @@ struct gemm_narrow {
    * none. */
   void (*multiply_few)(const gemm_narrow *w, const gemm_part *part, const float *x, int64_t x_pitch, int64_t rows,
                        float *sums);
-  float *block; /* room for a widened block; NULL with one row */
+  float *block; /* room for a widened block; NULL with so few rows */
 };
 
 /* C[m, n] = A[m, k] B[k, n] and an epilogue. */

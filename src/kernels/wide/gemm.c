@@ -66,12 +66,17 @@ static int64_t groups_of_worker(const base_call *call, const gemm_grid *grid) {
   return grid->groups * (grid->rows_first ? base_min_i64(grid->row_chunks, workers) : 1) / workers;
 }
 
+/* Are weights narrow, and rows so few that these are widened for each GEMM_FEW_ROWS of them again, not in a block? */
+static bool is_few(const gemm_product *g) {
+  return g->narrow && (g->m == 1 || (g->m <= FEW && g->narrow->multiply_few));
+}
+
 /* Groups narrower than the grid's tiles are for have rows that are not packed: their tiles are others. */
 bool KERN_NAME(gemm_packed_of)(const base_call *call, gemm_product *g, const gemm_grid *grid, gemm_packed *packed) {
   const int64_t least = grid->tuning->packed_groups, rows = grid->tiles * GEMM_PACKED_ROWS;
   if (!GEMM_PACKS(GEMM_PACKED_PANELS) || !least || groups_of_worker(call, grid) < least ||
-      base_ceil_div(grid->panels, grid->groups) < GEMM_PACKED_PANELS || g->m == 1 || g->k < grid->tuning->deep_k ||
-      g->k < 1 || rows > PACKED / g->k)
+      base_ceil_div(grid->panels, grid->groups) < GEMM_PACKED_PANELS || g->m == 1 || is_few(g) ||
+      g->k < grid->tuning->deep_k || g->k < 1 || rows > PACKED / g->k)
     return true;
   packed->tiles = base_call_scratch(call, (size_t)(rows * g->k), sizeof *packed->tiles);
   packed->done = base_call_scratch(call, (size_t)grid->row_chunks, sizeof *packed->done);
@@ -104,6 +109,7 @@ bool KERN_NAME(gemm_narrow_of)(const base_call *call, const gemm_product *g, gem
       WIDENED_ROWS * grid->tuning->chunk_floats / base_max_i64(1, base_min_i64(g->k, grid->tuning->block_k));
   if (grid->column_chunks >= WIDENED_TASKS * base_max_i64(call->workers, 1))
     grid->row_chunks = base_min_i64(grid->row_chunks, base_ceil_div(g->m, base_max_i64(rows, 1)));
+  if (is_few(g)) return true;
   const int64_t panels = base_ceil_div(grid->panels, grid->groups);
   g->narrow->block = base_call_scratch(call, (size_t)(panels * widened_pitch(g, grid)), sizeof *g->narrow->block);
   return g->narrow->block != NULL;
@@ -161,9 +167,6 @@ static bool rows_are_far(const gemm_product *g, const gemm_grid *grid, const gem
                           : g->m > grid->tuning->far_rows && g->m * g->k > 2 * grid->tuning->chunk_floats;
 }
 
-/* Are rows so few that narrow weights are widened for each GEMM_FEW_ROWS of them again, not in a block? */
-static bool is_few(const gemm_product *g) { return g->m == 1 || (g->m <= FEW && g->narrow->multiply_few); }
-
 /* `rows` rows from `row` on times a group whose weights are narrow; `e` is of the first. */
 static void run_few(const gemm_product *g, const gemm_part *part, int64_t row, int64_t rows, const kern_epilogue *e) {
   _Alignas(64) float sums[FEW_SUMS * V_LANES] = {0};
@@ -214,11 +217,13 @@ static void run_block(const gemm_product *g, const gemm_grid *grid, const gemm_b
     if (b->group + 1 < grid->groups && !far && t.k > 0)
       next = (gemm_part){panel + panels, gemm_split(grid->panels, grid->groups, b->group + 2) - panel - panels, b->k0,
                          b->k1};
-    for (int64_t row = b->row, rows; is_few(g) && row < b->last_row; row += rows, e = kern_epilogue_at(&e, rows, 0)) {
-      rows = base_min_i64(GEMM_FEW_ROWS, b->last_row - row);
-      run_few(g, &part, row, rows, &e);
+    if (is_few(g)) {
+      for (int64_t row = b->row, rows; row < b->last_row; row += rows, e = kern_epilogue_at(&e, rows, 0)) {
+        rows = base_min_i64(GEMM_FEW_ROWS, b->last_row - row);
+        run_few(g, &part, row, rows, &e);
+      }
+      return;
     }
-    if (is_few(g)) return;
     t.b = g->narrow->block;
     t.b_panel = widened_pitch(g, grid);
     g->narrow->widen(g->narrow, &part, g->narrow->block, t.b_panel);

@@ -24,7 +24,7 @@ typedef struct figures {
   char *labels;
   serve_histogram queue, decode, compute, total, batches;
   uint64_t batch_sizes[SERVE_BATCH_BUCKETS];
-  uint64_t depth, workers, sequences, started, ended, timed_out;
+  uint64_t depth, workers, batch_rows, sequences, started, ended, timed_out;
   serve_compared compared;
 } figures;
 
@@ -45,6 +45,7 @@ static bool take(serve_job *job, serve_version *v, const char *host, figures *f)
   f->depth = v->depth;
   f->compared = v->compared;
   f->workers = v->session_count;
+  f->batch_rows = v->batch_rows;
   pthread_mutex_unlock(&v->server->lock);
   f->sequences = v->sequences;
   f->started = v->started_sequences;
@@ -58,6 +59,7 @@ static uint64_t latency(const figures *f) { return f->compute.total_us + f->queu
 static uint64_t waited(const figures *f) { return f->queue.total_us; }
 static uint64_t waiting(const figures *f) { return f->depth; }
 static uint64_t workers(const figures *f) { return f->workers; }
+static uint64_t batch_limit(const figures *f) { return f->batch_rows; }
 static uint64_t sequences(const figures *f) { return f->sequences; }
 static uint64_t started(const figures *f) { return f->started; }
 static uint64_t ended(const figures *f) { return f->ended; }
@@ -86,6 +88,7 @@ static const struct {
                 {"treadle_sequences_timed_out_total", "counter", timed_out},
                 {"treadle_sequences", "gauge", sequences},
                 {"treadle_queue_depth", "gauge", waiting},
+                {"treadle_batch_limit", "gauge", batch_limit},
                 {"treadle_workers", "gauge", workers}};
 
 static void print_histogram(base_text *to, const char *labels, const char *what, const serve_histogram *h) {

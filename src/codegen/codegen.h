@@ -6,8 +6,8 @@
 
 #include <stdatomic.h>
 
-/* One program: a loop of its own, or the chain of a product's epilogue (kernels/fused.h). `run` takes the place of a
- * kernel: it is called as one, and counts on the call's attribute 0 being the program. `body` is what a product's
+/* One program: a loop of its own, or the chain of a product's epilogue (kernels/loops/fused.h). `run` takes the place
+ * of a kernel: it is called as one, and counts on the call's attribute 0 being the program. `body` is what a product's
  * kernel gets as its call's code. */
 typedef struct codegen_kernel {
   const base_program *program;

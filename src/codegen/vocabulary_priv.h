@@ -1,5 +1,6 @@
-/* vocabulary_priv.h -- the words of kernels/simd.def without a header, for generated code: what the compiler has built
- * in. It is no part of the library: its text opens each generated file, that of simd.def follows, then types_priv.h. */
+/* vocabulary_priv.h -- the words of kernels/simd/simd.def without a header, for generated code: what the compiler has
+ * built in. It is no part of the library: its text opens each generated file, that of simd.def follows, then
+ * types_priv.h. */
 typedef __INT8_TYPE__ int8_t;
 typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;

@@ -3,13 +3,14 @@
  * is told once. */
 #include "codegen/codegen.h"
 #include "compile/compile_priv.h"
-#include "kernels/fused.h"
+#include "kernels/loops/fused.h"
 #include "loop/loop.h"
 #include "sys/sys.h"
 
 bool compile_makes_code(const compile_setting *s) { return s->backend->generates && s->options.cc && s->options.cache; }
 
-/* Of a row that ends with `axis`. A short one takes in what is outside of it, as kernels/fused.c does, at least. */
+/* Of a row that ends with `axis`. A short one takes in what is outside of it, as kernels/loops/fused.c does, at least.
+ */
 static int32_t first_axis(const base_dim *sizes, int32_t axis) {
   int64_t length = 1, outermost = 0;
   while (outermost < axis && sizes[outermost] == 1) outermost++;

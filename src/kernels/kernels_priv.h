@@ -1,9 +1,9 @@
 /* kernels_priv.h -- what tables of kernels share with the kernels of levels. */
 #ifndef KERNELS_KERNELS_PRIV_H
 #define KERNELS_KERNELS_PRIV_H
-#include "kernels/fused.h"
+#include "kernels/loops/fused.h"
 #include "kernels/kernels.h"
-#include "kernels/packing.h"
+#include "kernels/products/packing.h"
 
 #define LEVEL(name, architecture, needs, ...) enum { KERN_NEEDS_##name = needs };
 #define PART LEVEL
@@ -27,7 +27,7 @@
 #undef BF16
 #undef TILES
 
-/* Of a level: wide/rows.c. */
+/* Of a level: simd/wide/rows.c. */
 typedef struct kern_row_list {
   const kern_row *at;
   uint32_t count;

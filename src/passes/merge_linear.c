@@ -4,14 +4,14 @@
  *  -> y = linear(x, [Wq Wk Wv]), attention(views of slice(y), ...)
  *
  * One product of three times the width has fewer steps and longer rows of tasks, and attention reads its parts at
- * strides. The weights are packed on the way (kernels/pack.h), straight from where they lie: panels of one product
- * stand behind those of the other. What scales and shifts a part alone goes into its weights and bias. Of 16 bits
- * weights stay separate: prepack makes them so from f32.
+ * strides. The weights are packed on the way (kernels/products/pack.h), straight from where they lie: panels of one
+ * product stand behind those of the other. What scales and shifts a part alone goes into its weights and bias. Of 16
+ * bits weights stay separate: prepack makes them so from f32.
  *
  * Requires: a verified graph; parts used by this attention alone, through views of any strides; features in whole
  * panels; before prepack. Keeps: types. Breaks: bit equality where a scale is folded. */
 #include "kernels/kernels.h"
-#include "kernels/packing.h"
+#include "kernels/products/packing.h"
 #include "passes/passes_priv.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* prepack.c -- weights into the order in which kernels read them, once, as new constants: panels as wide as a vector of
- * the level in use (kernels/pack.h, pack_conv.h), and 3x3 convolutions into Winograd's domain where that pays; products
- * may be done in Strassen's way (setting.math). A constant scale and shift that follow the sum directly go into weights
- * and bias on the way. The walk over the graph makes the constants; what fills them are jobs, done at the end on as
- * many threads as there are.
+ * the level in use (kernels/products/pack.h, pack_conv.h), and 3x3 convolutions into Winograd's domain where that pays;
+ * products may be done in Strassen's way (setting.math). A constant scale and shift that follow the sum directly go
+ * into weights and bias on the way. The walk over the graph makes the constants; what fills them are jobs, done at the
+ * end on as many threads as there are.
  *
  * Equal weights that are packed alike are one constant, as are those of a layer that a model runs several times.
  *
@@ -10,7 +10,7 @@
  * scale is folded; with Winograd and Strassen, rounding. Weights that the pass batchnorm left to this one
  * (ir_graph.scaled) are there behind it, if anybody still reads them. */
 #include "kernels/kernels.h"
-#include "kernels/packing.h"
+#include "kernels/products/packing.h"
 #include "passes/passes_priv.h"
 
 #include <string.h>

@@ -29,8 +29,8 @@ static void put_nodes(const plan_exe *plan, const plan_step *step, td_error *err
   put(err, step->origin_count > SHOWN ? ", ...)" : ")");
 }
 
-/* The node of a fused loop whose operation is at fault, where the kernel told which that is (kernels/fused.h) and the
- * loop knows where it came from; else the step's first. */
+/* The node of a fused loop whose operation is at fault, where the kernel told which that is (kernels/loops/fused.h) and
+ * the loop knows where it came from; else the step's first. */
 static base_str name_of(const plan_exe *plan, const plan_step *step, td_error *err) {
   const bool call = step->kind == PLAN_CALL;
   const int64_t at = err->offset;

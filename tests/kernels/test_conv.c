@@ -5,8 +5,8 @@
 
 #include <math.h>
 
-#include "kernels/conv.h"
-#include "kernels/pack_conv.h"
+#include "kernels/products/conv.h"
+#include "kernels/products/pack_conv.h"
 
 typedef struct problem {
   bool transposed, channels_first;

@@ -4,7 +4,7 @@
  * here with plain loops. */
 #include "kernels/run_kernel.h"
 
-#include "kernels/conv.h"
+#include "kernels/products/conv.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  * reference by tests/ops. */
 #include "kernels/run_kernel.h"
 
-#include "kernels/expand.h"
-#include "kernels/pack_conv.h"
+#include "kernels/products/expand.h"
+#include "kernels/products/pack_conv.h"
 
 typedef struct problem {
   int64_t batch, height, width, depth, channels, kernel, stride;

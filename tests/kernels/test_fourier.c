@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "kernels/fourier.h"
+#include "kernels/rows/fourier.h"
 
 enum { LEVELS = 4 };
 

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "kernels/pack.h"
+#include "kernels/products/pack.h"
 
 enum { LINEAR_ATTRS = 11 };
 

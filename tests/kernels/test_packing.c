@@ -1,5 +1,5 @@
 /* kern_packing: what each level packs is bit by bit what the plain functions do, of weights at odd addresses. */
-#include "kernels/packing.h"
+#include "kernels/products/packing.h"
 #include "kernels/run_kernel.h"
 
 enum { GUARD = 64 };

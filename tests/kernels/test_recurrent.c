@@ -5,7 +5,7 @@
  */
 #include "kernels/run_kernel.h"
 
-#include "kernels/recurrent.h"
+#include "kernels/products/recurrent.h"
 
 #include <math.h>
 

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "kernels/epilogue.h"
-#include "kernels/pack.h"
+#include "kernels/products/pack.h"
 
 typedef struct problem {
   int64_t batch, rows, k, n;

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "kernels/pack.h"
+#include "kernels/products/pack.h"
 #include "kernels/speed.h"
 #include "kernels/tuning.h"
 

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "kernels/pack_winograd.h"
+#include "kernels/products/pack_winograd.h"
 
 typedef struct problem {
   int64_t tile, batch, height, width, in, out;

@@ -1,8 +1,8 @@
-/* conv_priv.h -- what td::conv and its relatives (kernels/conv.h) share: attribute rows, inference, and the references'
- * way over aten::convolution's body. */
+/* conv_priv.h -- what td::conv and its relatives (kernels/products/conv.h) share: attribute rows, inference, and the
+ * references' way over aten::convolution's body. */
 #ifndef OPS_CONV_PRIV_H
 #define OPS_CONV_PRIV_H
-#include "kernels/conv.h"
+#include "kernels/products/conv.h"
 #include "ops/common/epilogue_priv.h"
 
 /* The dims of what comes out, of an x whose rank is known; checks the attributes. more: output padding of a transposed

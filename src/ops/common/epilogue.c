@@ -1,6 +1,6 @@
 /* epilogue.c -- epilogues of operators: shapes, the plain-loop definition, test operands. */
-#include "kernels/fused.h"
-#include "kernels/pack.h"
+#include "kernels/loops/fused.h"
+#include "kernels/products/pack.h"
 #include "loop/loop.h"
 #include "ops/common/epilogue_priv.h"
 

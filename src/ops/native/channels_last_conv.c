@@ -1,11 +1,11 @@
 /* channels_last_conv.c -- td::conv and td::conv_transpose: convolutions of images that stand channels last, f32, with
- * an epilogue. Passes make them of aten::convolution. Operands and attributes: kernels/conv.h; weights: [channels,
- * channels in / groups, kernel...] (transposed [channels in, channels / groups, kernel...]), or packed
- * (kernels/pack_conv.h), of td::conv also as pairs of bf16: then the image is rounded to bf16, too, and
+ * an epilogue. Passes make them of aten::convolution. Operands and attributes: kernels/products/conv.h; weights:
+ * [channels, channels in / groups, kernel...] (transposed [channels in, channels / groups, kernel...]), or packed
+ * (kernels/products/pack_conv.h), of td::conv also as pairs of bf16: then the image is rounded to bf16, too, and
  * it (with channels last), the residual and the result may be bf16. */
 #include "kernels/kernels.h"
-#include "kernels/pack.h"
-#include "kernels/pack_conv.h"
+#include "kernels/products/pack.h"
+#include "kernels/products/pack_conv.h"
 #include "ops/common/conv_priv.h"
 #include "ops/common/convolution_priv.h"
 

@@ -1,9 +1,9 @@
 /* depthwise.c -- td::depthwise_conv: convolution of images that stand channels last where every channel meets a kernel
- * of its own (groups = channels in = channels out), f32, with an epilogue. Operands and attributes: kernels/conv.h.
- * Weights: [channels, 1, kernel...] (panel 0), or [taps, channels] (panel 1), which is what kern_pack_conv makes of
- * them as one group and one panel of all channels. */
+ * of its own (groups = channels in = channels out), f32, with an epilogue. Operands and attributes:
+ * kernels/products/conv.h. Weights: [channels, 1, kernel...] (panel 0), or [taps, channels] (panel 1), which is what
+ * kern_pack_conv makes of them as one group and one panel of all channels. */
 #include "kernels/kernels.h"
-#include "kernels/pack_conv.h"
+#include "kernels/products/pack_conv.h"
 #include "ops/common/conv_priv.h"
 
 static const ir_attr depthwise_attrs[] = {KERN_CONV_LIST(OPS_ATTR_ROW) KERN_EPILOGUE_LIST(OPS_ATTR_ROW)};

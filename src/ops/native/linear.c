@@ -1,10 +1,10 @@
 /* linear.c -- td::linear(x [..., k], w, bias?, residual?, scale?, shift?) -> [..., n]: a matrix product with constant
- * weights, and an epilogue. w is a matrix, or (panel > 0) panels as kernels/pack.h lays them out, which may be bf16 or
- * f16: they are widened as they are read. `pairs`: they are pairs of bf16, and x is rounded to bf16, too; x, the
- * residual and the result may be bf16 then. `strassen`: the kernel may take fewer multiplications than the definition
- * has, where the sizes of a sample make that pay. */
+ * weights, and an epilogue. w is a matrix, or (panel > 0) panels as kernels/products/pack.h lays them out, which may be
+ * bf16 or f16: they are widened as they are read. `pairs`: they are pairs of bf16, and x is rounded to bf16, too; x,
+ * the residual and the result may be bf16 then. `strassen`: the kernel may take fewer multiplications than the
+ * definition has, where the sizes of a sample make that pay. */
 #include "kernels/kernels.h"
-#include "kernels/pack.h"
+#include "kernels/products/pack.h"
 #include "ops/common/epilogue_priv.h"
 #include "ops/common/gemm_priv.h"
 

@@ -1,7 +1,7 @@
 /* linear_i8.c -- td::linear_i8(x [..., k], w, bias?, residual?, scale?, shift?) -> [..., n]: the sums over k of
  * (x_q - x_zero) w in integers, times x_scale and each column's scale, through an epilogue, and (y_scale > 0)
  * quantised; kern_i8_direct says how where all stays in 8 bits. x_q is x, or x quantised where it is f32. Passes make
- * it; weights: kernels/pack_i8.h. */
+ * it; weights: kernels/products/pack_i8.h. */
 #include "ops/common/i8_priv.h"
 
 #include <string.h>

@@ -1,13 +1,13 @@
 /* recurrent_packed.c -- td::lstm_packed, td::gru_packed, td::rnn_packed: td::lstm, td::gru and td::rnn (recurrent.c)
- * with weights as kernels/recurrent.h packs them, ONNX's default activations (of an rnn, `relu` too) and nothing more:
- * no peepholes, no clipping. Operands: x [time, batch, input], w, r and bias packed, h0 [directions, batch, hidden],
- * for an LSTM c0 like h0 (others leave it out), lengths [batch] of whole numbers. Behind its length a sequence has
- * states of zeros, and keeps its last. Results: all states [time, directions, batch, hidden], last states like h0, last
- * memory (lstm). batch_first: x [batch, time, input], states [batch, time, directions, hidden], h0 [batch, directions,
- * hidden]. `reverse`: the one direction runs from the last step to the first; of two directions the second does.
- * Computed in double, states rounded each step. */
+ * with weights as kernels/products/recurrent.h packs them, ONNX's default activations (of an rnn, `relu` too) and
+ * nothing more: no peepholes, no clipping. Operands: x [time, batch, input], w, r and bias packed, h0 [directions,
+ * batch, hidden], for an LSTM c0 like h0 (others leave it out), lengths [batch] of whole numbers. Behind its length a
+ * sequence has states of zeros, and keeps its last. Results: all states [time, directions, batch, hidden], last states
+ * like h0, last memory (lstm). batch_first: x [batch, time, input], states [batch, time, directions, hidden], h0
+ * [batch, directions, hidden]. `reverse`: the one direction runs from the last step to the first; of two directions the
+ * second does. Computed in double, states rounded each step. */
 #include "kernels/kernels.h"
-#include "kernels/recurrent.h"
+#include "kernels/products/recurrent.h"
 #include "ops/common/ops_priv.h"
 
 #include <math.h>

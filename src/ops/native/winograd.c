@@ -1,14 +1,14 @@
 /* winograd.c -- td::winograd_conv: a convolution of images or volumes that stand channels last by a 3x3 kernel, or by
  * some planes of one, stride 1 and any dilation within a plane, f32, with an epilogue, whose weights are
- * transformed and packed (kernels/pack_winograd.h). Operands and attributes: kernels/conv.h, and `tile`, 2 or 4: the
- * side of the square of outputs that are computed together.
+ * transformed and packed (kernels/products/pack_winograd.h). Operands and attributes: kernels/products/conv.h, and
+ * `tile`, 2 or 4: the side of the square of outputs that are computed together.
  *
  * The reference is the definition: in double, Y = At [sum over channels of U * (Bt d B)] A for each tile of the image,
  * where d is the tile's input, 0 outside the image, and * is element by element (Lavin and Gray 2015);
- * elements of d that are not finite are added as kernels/winograd_nonfinite.h says. */
+ * elements of d that are not finite are added as kernels/products/winograd_nonfinite.h says. */
 #include "kernels/kernels.h"
-#include "kernels/pack_winograd.h"
-#include "kernels/winograd_nonfinite.h"
+#include "kernels/products/pack_winograd.h"
+#include "kernels/products/winograd_nonfinite.h"
 #include "ops/common/conv_priv.h"
 
 #include <math.h>

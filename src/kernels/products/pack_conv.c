@@ -1,0 +1,133 @@
+/* pack_conv.c -- packing the weights of convolutions. */
+#include "kernels/products/pack_conv.h"
+
+#include <string.h>
+
+enum { BLOCK = 16 }; /* channels: a line of floats of a 1x1 kernel */
+
+int64_t kern_conv_shared(bool transposed, int64_t groups, int64_t group_out, int64_t group_in, int64_t panel) {
+  if (transposed || group_out < 1 || group_out >= panel || panel % group_out != 0 || group_in > group_out) return 1;
+  return groups % (panel / group_out) == 0 ? panel / group_out : 1;
+}
+
+bool kern_conv_packed_size(bool transposed, int64_t groups, int64_t group_out, int64_t taps, int64_t group_in,
+                           int64_t panel, int64_t *count) {
+  int64_t shared = kern_conv_shared(transposed, groups, group_out, group_in, panel);
+  const int64_t sizes[] = {groups / shared, (group_out + panel - 1) / panel, taps, group_in, panel};
+  return base_numel(5, sizes, count);
+}
+
+int64_t kern_row_channels(int64_t channels, int64_t across) {
+  enum { PADDING = 8 };
+  for (int64_t n = kern_pairs_depth(channels); n > 0 && n <= channels + PADDING && n <= INT32_MAX; n += 2)
+    if (across > 0 && across <= INT32_MAX && kern_tiles_depth(n * across) == n * across) return n;
+  return 0;
+}
+
+bool kern_rows_are_pairs(int64_t channels, int64_t across) {
+  return kern_row_channels(channels, across) == kern_pairs_depth(channels);
+}
+
+static int64_t stored_rows(const kern_conv *c, int64_t count) {
+  const int64_t across = c->axis[KERN_CONV_AXES - 1].kernel, numbers = kern_row_channels(c->group_in, across) * across;
+  int64_t wanted;
+  if (numbers == 0 || c->axis[KERN_CONV_AXES - 1].dilation != 1) return -1;
+  const bool fits = kern_conv_packed_size(false, 1, c->group_out, c->taps / across, numbers, c->panel, &wanted);
+  return fits && count == wanted ? numbers : -1;
+}
+
+bool kern_conv_pairs_groups(int64_t groups, int64_t group_out, int64_t group_in, int64_t panel) {
+  return groups == 1 || (group_out >= panel && group_in % 2 == 0);
+}
+
+int64_t kern_conv_stored(bool transposed, const kern_conv *c, td_dtype dtype, int64_t count) {
+  int64_t wanted;
+  if (dtype == TD_BF16 && c->channels_first) return !transposed && c->groups == 1 ? stored_rows(c, count) : -1;
+  if (dtype == TD_BF16)
+    return !transposed && kern_conv_pairs_groups(c->groups, c->group_out, c->group_in, c->panel) &&
+                   kern_conv_packed_size(false, c->groups, c->group_out, c->taps, 1, c->panel, &wanted)
+               ? kern_pairs_stored(c->group_in, wanted, count)
+               : -1;
+  const bool fits = kern_conv_packed_size(transposed, c->groups, c->group_out, c->taps, c->group_in, c->panel, &wanted);
+  return fits && count == wanted ? c->group_in : -1;
+}
+
+/* One row of taps of a panel. */
+static void pack_row(const base_tensor *w, const base_f32 *from, const base_f32 *scale, int64_t columns, int64_t panel,
+                     uint16_t *to) {
+  const int64_t across = w->dims[w->rank - 1], channels = kern_row_channels(w->dims[1], across);
+  for (int64_t i = 0; i < columns; i++)
+    for (int64_t x = 0; x < across; x++)
+      for (int64_t c = 0; c < w->dims[1]; c++) {
+        const int64_t k = x * channels + c;
+        const float t = from[i * w->strides[0] + c * w->strides[1] + x * w->strides[w->rank - 1]];
+        to[(k / 2 * panel + i) * 2 + k % 2] = base_f32_to_bf16(t * (scale ? scale[i] : 1));
+      }
+}
+
+void kern_pack_rows(const base_tensor *w, const base_f32 *scale, int64_t panel, uint16_t *to) {
+  const int64_t across = w->dims[w->rank - 1], size = kern_row_channels(w->dims[1], across) * across * panel;
+  int64_t rows = 1;
+  for (int32_t i = 2; i < w->rank - 1; i++) rows *= w->dims[i];
+  for (int64_t first = 0; first < w->dims[0]; first += panel) {
+    base_walk walk;
+    const int64_t *strides[] = {w->strides + 2};
+    const base_f32 *from = (const base_f32 *)w->data + first * w->strides[0];
+    base_walk_start(&walk, w->rank - 3, w->dims + 2, 1, strides);
+    for (int64_t row = 0; row < rows; row++, base_walk_next(&walk), to += size) {
+      memset(to, 0, (size_t)size * sizeof *to);
+      pack_row(w, from + walk.offset[0], scale ? scale + first : NULL, base_min_i64(panel, w->dims[0] - first), panel,
+               to);
+    }
+  }
+}
+
+/* One group's weights. */
+typedef struct weights {
+  int64_t group_in, group_out, taps;
+  int64_t in_stride, out_stride;
+  const base_f32 *scale; /* of the group's channels out; NULL: none */
+} weights;
+
+/* Channels [c0, c1) of one tap of a panel, whose first channel out is number `first`. */
+static void pack_block(const weights *w, const base_f32 *from, int64_t c0, int64_t c1, int64_t first, int64_t columns,
+                       int64_t panel, float *to) {
+  for (int64_t i = 0; i < columns; i++) {
+    const base_f32 *row = from + i * w->out_stride;
+    const float scale = w->scale ? w->scale[first + i] : 1;
+    for (int64_t c = c0; c < c1; c++) to[c * panel + i] = row[c * w->in_stride] * scale;
+  }
+}
+
+/* All taps of a block of channels before the next block: what they read lies side by side, and stays in L1. */
+static void pack_panel(const weights *w, const base_tensor *t, const base_f32 *from, int64_t first, int64_t columns,
+                       int64_t panel, float *to) {
+  base_walk walk;
+  const int64_t *strides[] = {t->strides + 2};
+  for (int64_t c = 0; c < w->group_in; c += BLOCK) {
+    base_walk_start(&walk, t->rank - 2, t->dims + 2, 1, strides);
+    for (int64_t tap = 0; tap < w->taps; tap++, base_walk_next(&walk))
+      pack_block(w, from + walk.offset[0], c, base_min_i64(c + BLOCK, w->group_in), first, columns, panel,
+                 to + tap * w->group_in * panel);
+  }
+}
+
+void kern_pack_conv(const base_tensor *w, const base_f32 *scale, bool transposed, int64_t groups, int64_t panel,
+                    float *to) {
+  weights g = {.taps = 1, .in_stride = w->strides[!transposed], .out_stride = w->strides[transposed]};
+  g.group_in = transposed ? w->dims[0] / groups : w->dims[1];
+  g.group_out = transposed ? w->dims[1] : w->dims[0] / groups;
+  for (int32_t i = 2; i < w->rank; i++) g.taps *= w->dims[i];
+  int64_t shared = kern_conv_shared(transposed, groups, g.group_out, g.group_in, panel);
+  int64_t group_stride = w->dims[0] / groups * w->strides[0];
+  for (int64_t i = 0; i < groups; i++) {
+    g.scale = scale ? scale + i * g.group_out : NULL;
+    for (int64_t first = 0; first < g.group_out; first += panel) {
+      int64_t columns = base_min_i64(panel, g.group_out - first), lane = i % shared * g.group_out;
+      if (columns < panel && shared == 1) memset(to, 0, (size_t)(g.taps * g.group_in * panel) * sizeof *to);
+      pack_panel(&g, w, (const base_f32 *)w->data + i * group_stride + first * g.out_stride, first, columns, panel,
+                 to + lane);
+      if (shared == 1 || (i + 1) % shared == 0) to += g.taps * g.group_in * panel;
+    }
+  }
+}

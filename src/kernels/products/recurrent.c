@@ -1,0 +1,55 @@
+/* recurrent.c -- packing of recurrent weights. */
+#include "kernels/products/recurrent.h"
+
+#include "base/size.h"
+
+#include <string.h>
+
+static bool count_of(const kern_recurrent *r, int64_t each, size_t *count) {
+  int64_t n;
+  if (r->directions < 0 || r->hidden < 0 || r->panel < 1 || each < 0) return false;
+  int64_t panels = r->hidden / r->panel + (r->hidden % r->panel != 0);
+  if (!base_mul_i64(r->directions, panels, &n) || !base_mul_i64(n, r->panel, &n) || !base_mul_i64(n, each, &n))
+    return false;
+  *count = (size_t)n;
+  return true;
+}
+
+bool kern_recurrent_count(const kern_recurrent *r, int64_t k, size_t *count) {
+  int64_t each;
+  return base_mul_i64(r->gates, k, &each) && count_of(r, each, count);
+}
+
+bool kern_recurrent_bias_count(const kern_recurrent *r, size_t *count) {
+  return count_of(r, KERN_RECURRENT_BIASES, count);
+}
+
+static float element(const base_tensor *t, int64_t offset) { return ((const base_f32 *)t->data)[offset]; }
+
+void kern_recurrent_pack(float *to, const kern_recurrent *r, const base_tensor *w) {
+  int64_t padded = (r->hidden + r->panel - 1) / r->panel * r->panel;
+  for (int64_t d = 0; d < r->directions; d++)
+    for (int64_t first = 0; first < padded; first += r->panel)
+      for (int64_t k = 0; k < w->dims[2]; k++)
+        for (int64_t gate = 0; gate < r->gates; gate++)
+          for (int64_t unit = first; unit < first + r->panel; unit++) {
+            int64_t row = gate * r->hidden + unit;
+            *to++ = unit < r->hidden ? element(w, d * w->strides[0] + row * w->strides[1] + k * w->strides[2]) : 0;
+          }
+}
+
+void kern_recurrent_pack_bias(float *to, const kern_recurrent *r, bool separate, const base_tensor *bias) {
+  int64_t padded = (r->hidden + r->panel - 1) / r->panel * r->panel, all = r->gates * r->hidden;
+  size_t count = (size_t)(r->directions * padded * KERN_RECURRENT_BIASES);
+  for (size_t i = 0; i < count; i++) to[i] = 0;
+  for (int64_t d = 0; d < r->directions; d++)
+    for (int64_t row = 0; row < all; row++) {
+      int64_t gate = row / r->hidden, unit = row % r->hidden, at = d * bias->strides[0];
+      float *panel = to + (d * padded + unit / r->panel * r->panel) * KERN_RECURRENT_BIASES + unit % r->panel;
+      float input = element(bias, at + row * bias->strides[1]),
+            state = element(bias, at + (all + row) * bias->strides[1]);
+      bool own = separate && gate == r->gates - 1;
+      panel[gate * r->panel] = own ? input : input + state;
+      if (own) panel[(gate + 1) * r->panel] = state;
+    }
+}

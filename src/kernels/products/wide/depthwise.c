@@ -1,0 +1,202 @@
+/* depthwise.c -- KERN_DEPTHWISE: td::depthwise_conv, weights packed as [taps, channels] (panel 1). Every channel is a
+ * sum of its own, so vectors lie along the channels.
+ *
+ * The fast form makes strips of output pixels (depthwise_strips_priv.h), which run down the rows of a task, so that the
+ * window's lines stay in the first-level cache. A window too large for them is walked pixel by pixel.
+ *
+ * Any sum is taken over its taps in order, those outside left out: bits depend on nothing else. */
+#include "kernels/products/depthwise_strips_priv.h"
+#include "kernels/tasks_priv.h"
+
+enum {
+  BLOCK = 64,       /* channels of a task */
+  L1_FLOATS = 6400, /* of the smallest L1 that CPUs have: what a strip may see of the input and of the weights */
+  CACHE_LINE = 16,  /* floats */
+  QUARTER = 256,    /* floats in a quarter of the lines of which L1 holds one by address */
+  COPY_TAPS = 9     /* from which the channels of a task are copied out of their pixels */
+};
+
+typedef struct job {
+  kern_conv conv;
+  const float *x;
+  depthwise_strip whole; /* of all channels of the first sample, at its first pixel */
+  kern_epilogue rest;    /* of the epilogue */
+  bool has_rest;
+  kern_epilogue last;         /* its chain alone */
+  const depthwise_form *form; /* NULL: the general form */
+  int64_t channels, block, channel_blocks, block_rows, row_blocks;
+  float *copy; /* of the lines that a task sees; NULL: they are read where they are */
+} job;
+
+/* ---- the general form ---- */
+
+/* `sum` and the taps of one output pixel, over one vector of channels: `first` to `last` taps lie inside per axis. */
+V_INLINE vf sum_pixel(const job *j, const float *x, const float *w, const int64_t *origin, const int64_t (*range)[2],
+                      int64_t lanes, vf sum) {
+  const kern_conv_axis *a = j->conv.axis;
+  for (int64_t d = range[0][0]; d < range[0][1]; d++)
+    for (int64_t h = range[1][0]; h < range[1][1]; h++)
+      for (int64_t v = range[2][0]; v < range[2][1]; v++) {
+        int64_t row = (origin[0] + d * a[0].dilation) * a[1].in + origin[1] + h * a[1].dilation;
+        const float *in = x + (row * a[2].in + origin[2] + v * a[2].dilation) * j->whole.in_pitch;
+        const float *tap = w + ((d * a[1].kernel + h) * a[2].kernel + v) * j->channels;
+        if (lanes == V_LANES) sum = v_fma(v_load(in), v_load(tap), sum);
+        else sum = v_fma(v_load_n(in, lanes), v_load_n(tap, lanes), sum);
+      }
+  return sum;
+}
+
+/* The same as depthwise_rows for any kernel, stride and dilation, in up to 3 dims: a pixel at a time. */
+static void run_pixels(const job *j, const depthwise_part *p, int64_t row, int64_t end) {
+  const kern_conv_axis *a = j->conv.axis;
+  const depthwise_strip *s = &p->strip;
+  const vf low = v_set(s->low), high = v_set(s->high);
+  for (int64_t pixel = row * a[2].out; pixel < end * a[2].out; pixel++) {
+    const int64_t at[] = {pixel / a[2].out / a[1].out, pixel / a[2].out % a[1].out, pixel % a[2].out};
+    int64_t origin[KERN_CONV_AXES], range[KERN_CONV_AXES][2];
+    for (int k = 0; k < KERN_CONV_AXES; k++) {
+      origin[k] = at[k] * a[k].stride - a[k].begin;
+      depthwise_inside(&a[k], at[k], &range[k][0], &range[k][1]);
+    }
+    for (int64_t c = 0; c < s->channels; c += V_LANES) {
+      int64_t lanes = base_min_i64(s->channels - c, V_LANES);
+      vf start = s->bias ? v_load_n(s->bias + c, lanes) : v_zero();
+      vf sum = sum_pixel(j, p->x + c, s->w + c, origin, (const int64_t(*)[2])range, lanes, start);
+      vf value = v_min(high, v_max(low, sum));
+      if (s->scale) value = v_mul(value, v_load_n(s->scale + c, lanes));
+      if (s->shift) value = v_add(value, v_load_n(s->shift + c, lanes));
+      v_store_n(s->y + pixel * s->out_pitch + c, value, lanes);
+    }
+    if (!p->rest) continue;
+    const kern_epilogue rest = kern_epilogue_at(p->rest, pixel, 0);
+    KERN_NAME(epilogue_rows)(&rest, s->y + pixel * s->out_pitch, s->out_pitch, 1, s->channels);
+  }
+}
+
+/* ---- copies ---- */
+
+/* Lines of the input that `rows` output rows of one plane see. */
+static int64_t lines_seen(const kern_conv_axis *h, int64_t rows) {
+  return base_min_i64((rows - 1) * h->stride + (h->kernel - 1) * h->dilation + 1, h->in);
+}
+
+/* A block of `channels` of them, dense: whole lines of the cache, and from image line to image line an odd multiple of
+ * a quarter of the first level's sets. */
+static int64_t copied_line(const kern_conv_axis *v, int64_t channels) {
+  const int64_t floats = v->in * ((channels + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
+  return (floats + QUARTER - 1) / (2 * QUARTER) * (2 * QUARTER) + QUARTER;
+}
+
+/* Pixels so far apart fall on few sets of the first-level cache. */
+static bool should_copy(const job *j) {
+  const kern_conv *c = &j->conv;
+  const int64_t pitch = j->whole.in_pitch;
+  return j->form && c->axis[0].in == 1 && c->axis[0].out == 1 && c->taps >= COPY_TAPS && j->channels > j->block &&
+         pitch % (2 * QUARTER) == 0;
+}
+
+/* What output rows [row, end) see, in j->copy. */
+static void copy_lines(const job *j, depthwise_part *p, int64_t row, int64_t end) {
+  const kern_conv_axis *h = &j->conv.axis[1], *v = &j->conv.axis[2];
+  const int64_t channels = p->strip.channels, from_pitch = p->strip.in_pitch;
+  const int64_t pitch = (channels + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE, line = copied_line(v, channels);
+  const int64_t first = base_max_i64(row * h->stride - h->begin, 0);
+  const int64_t last = base_min_i64((end - 1) * h->stride - h->begin + (h->kernel - 1) * h->dilation + 1, h->in);
+  for (int64_t y = first; y < last; y++)
+    for (int64_t pixel = 0; pixel < v->in; pixel++) {
+      const float *from = p->x + y * p->line + pixel * from_pitch;
+      float *to = j->copy + (y - first) * line + pixel * pitch;
+      int64_t c = 0;
+      for (; c + V_LANES <= channels; c += V_LANES) v_store(to + c, v_load(from + c));
+      if (c < channels) v_store_n(to + c, v_load_n(from + c, channels - c), channels - c);
+    }
+  p->x = j->copy;
+  p->first = first;
+  p->line = line;
+  p->strip.in_pitch = pitch;
+}
+
+/* ---- tasks ---- */
+
+static void run_task(const job *j, int64_t task) {
+  const kern_conv *c = &j->conv;
+  int64_t block = task % j->channel_blocks, rows = task / j->channel_blocks;
+  int64_t sample = rows / j->row_blocks, row = rows % j->row_blocks * j->block_rows;
+  int64_t channel = block * j->block, last = block + 1 == j->channel_blocks ? j->channels : channel + j->block;
+  int64_t end = base_min_i64(row + j->block_rows, c->axis[0].out * c->axis[1].out);
+  const kern_epilogue rest = kern_epilogue_at(&j->rest, sample * c->out_size, channel);
+  depthwise_part p = {.conv = c,
+                      .form = j->form,
+                      .strip = j->whole,
+                      .x = j->x + sample * c->in_size * j->whole.in_pitch + channel,
+                      .ring = c->axis[0].in * c->axis[1].in,
+                      .line = c->axis[2].in * j->whole.in_pitch,
+                      .rest = j->has_rest ? &rest : NULL};
+  p.strip.w += channel;
+  depthwise_from_channel(&p.strip, channel);
+  p.strip.y += sample * c->out_size * j->whole.out_pitch + channel;
+  p.strip.channels = last - channel;
+  if (last < j->channels) /* likely the next task's */
+    depthwise_fetch(p.strip.w + j->block, c->taps, j->channels, base_min_i64(j->block, j->channels - last));
+  if (j->copy) copy_lines(j, &p, row, end);
+  if (j->form) KERN_NAME(depthwise_rows)(&p, row, end);
+  else run_pixels(j, &p, row, end);
+  depthwise_finish(&j->last, &p, sample, row, end, channel);
+}
+
+/* Channels of a task: fewer where strips see much of each. */
+static int64_t block_of(const kern_conv *c, const depthwise_form *form) {
+  const kern_conv_axis *h = &c->axis[1], *v = &c->axis[2];
+  int64_t width = form ? form->width : 1, reach = (v->kernel - 1) * v->dilation + 1;
+  int64_t columns = base_min_i64((width - 1) * v->stride + reach, v->in);
+  return (h->kernel * columns + c->taps) * BLOCK > L1_FLOATS ? BLOCK / 2 : BLOCK;
+}
+
+/* Tasks are blocks of rows by blocks of channels; the last block of channels has what does not make a whole one. */
+static void split(job *j, uint32_t workers) {
+  const kern_conv *c = &j->conv;
+  int64_t height = c->axis[0].out * c->axis[1].out, width = c->axis[2].out;
+  j->block = block_of(c, j->form);
+  j->channel_blocks = base_max_i64(j->channels / j->block, 1);
+  double row_work = (double)width * (double)c->taps * (double)j->channels / (double)j->channel_blocks / V_LANES;
+  double rows = (double)base_ceil_div(height * j->channel_blocks, kern_tasks_wanted(workers));
+  if (rows * row_work < KERN_TASK_WORK) rows = KERN_TASK_WORK / row_work + 1;
+  j->block_rows = rows < (double)height ? (int64_t)rows : height;
+  j->row_blocks = (height + j->block_rows - 1) / j->block_rows;
+}
+
+/* Windows that see one pixel of each plane: its pixels are a row, down which the planes are near one another. */
+static void merge_pixels(kern_conv *c) {
+  kern_conv_axis *h = &c->axis[1], *v = &c->axis[2];
+  for (const kern_conv_axis *a = h; a <= v; a++)
+    if (a->kernel != 1 || a->stride != 1 || a->begin != 0 || a->in != a->out) return;
+  v->in = v->out *= h->out;
+  h->in = h->out = 1;
+}
+
+td_status KERN_NAME(depthwise)(const base_call *call) {
+  job j = {.x = base_in(call, 0)->data};
+  if (base_tensor_numel(base_out(call, 0)) == 0) return TD_OK;
+  TRY(KERN_NAME(epilogue_of)(call, &j.rest));
+  TRY(kern_conv_sizes(call, &j.conv));
+  merge_pixels(&j.conv);
+  j.channels = j.conv.groups;
+  j.whole = (depthwise_strip){.w = base_in(call, 1)->data,
+                              .y = base_out(call, 0)->data,
+                              .in_pitch = kern_pitch(base_in(call, 0)),
+                              .w_pitch = j.channels,
+                              .out_pitch = kern_pitch(base_out(call, 0))};
+  j.has_rest = depthwise_take_epilogue(&j.rest, &j.whole, &j.last);
+  j.form = KERN_NAME(depthwise_form)(&j.conv);
+  split(&j, call->workers);
+  if (should_copy(&j)) {
+    const int64_t widest = j.channels - (j.channel_blocks - 1) * j.block;
+    const size_t line = (size_t)copied_line(&j.conv.axis[2], widest) * sizeof *j.copy;
+    j.copy = base_call_scratch(call, (size_t)lines_seen(&j.conv.axis[1], j.block_rows), line);
+    if (!j.copy) return base_no_memory(call->err, "scratch");
+  }
+  int64_t total = j.conv.batch * j.row_blocks * j.channel_blocks;
+  if (total > UINT32_MAX / 2) return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "a convolution of too many tasks");
+  for (int64_t t = base_call_first(call, total); t < total; t = base_call_next(call, t, total)) run_task(&j, t);
+  return TD_OK;
+}

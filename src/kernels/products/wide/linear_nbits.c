@@ -1,0 +1,192 @@
+/* linear_nbits.c -- KERN_LINEAR_NBITS: td::linear_nbits on f32. A weight is made of its bits by a look-up where the
+ * level has one of 16 floats, else by two shifts; one f32 comes of it on either way. */
+#include "kernels/products/gemm_priv.h"
+#include "kernels/products/pack_nbits.h"
+
+/* What words become numbers by: q - 2^(bits - 1). */
+typedef struct decoder {
+  vf table; /* of all numbers of 4 bits */
+  vi flip;  /* makes whole numbers with a sign of those without */
+} decoder;
+
+#if defined V_AVX512
+enum { LOOKS_UP = 1 };
+#else
+enum { LOOKS_UP = 0 };
+#endif
+
+V_INLINE decoder decoder_of(const int bits) {
+  static const float numbers[16] = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};
+  const bool looks_up = LOOKS_UP && bits == 4;
+  return (decoder){.table = looks_up ? v_load(numbers) : v_zero(),
+                   .flip = vi_set(looks_up ? 0 : (int32_t)(bits == 4 ? 0x88888888 : 0x80808080))};
+}
+
+V_INLINE vi load_words(const uint8_t *from, const decoder *d, const int bits) {
+  const vi words = v_as_int(v_load((const float *)(const void *)from));
+  return LOOKS_UP && bits == 4 ? words : vi_xor(words, d->flip);
+}
+
+/* The number that begins at bit `at` of each word. */
+V_INLINE vf number(vi words, const decoder *d, uint32_t at, const int bits) {
+  if (LOOKS_UP && bits == 4) return v_permute(d->table, vi_shr(words, at));
+  return v_from_int(vi_shr(vi_shl(words, 32 - (uint32_t)bits - at), 32 - (uint32_t)bits));
+}
+
+enum { BYTES = 4 }; /* of a word; of 4 bits it has two rounds of elements, one in each half of its bytes */
+
+/* One block's numbers of a panel. */
+typedef struct block_numbers {
+  vf scale, zero;
+} block_numbers;
+
+V_INLINE block_numbers numbers_of(const kern_nbits *l, const uint8_t *b, const decoder *d, int64_t panel, int64_t block,
+                                  const int bits) {
+  const uint8_t *zeros = b + l->zeros_at + (panel * l->zero_words + block / l->per) * V_LANES * 4;
+  const float *scales = (const float *)(const void *)b + (panel * l->blocks + block) * V_LANES;
+  const uint32_t in = (uint32_t)(block % l->per), at = in % BYTES * 8 + in / BYTES * 4;
+  return (block_numbers){.scale = v_load(scales),
+                         .zero = l->zeros ? number(load_words(zeros, d, bits), d, at, bits) : v_zero()};
+}
+
+V_INLINE const uint8_t *words_at(const kern_nbits *l, const uint8_t *b, int64_t panel, int64_t k) {
+  return b + l->words_at + (panel * l->words + k / l->per) * V_LANES * 4;
+}
+
+enum {
+  STREAMS = 4, /* panels side by side: sums enough to hide their latency */
+  AHEAD = 1024 /* bytes by which words are fetched ahead: so few streams keep memory busy then */
+};
+
+/* sums += x times `panels` panels of the part, from `first` on; missing ones are the last one again. */
+V_TEMPLATE void multiply(const gemm_narrow *w, const gemm_part *part, const float *x, float *sums, const int bits,
+                         const bool zeros) {
+  const kern_nbits *l = w->layout;
+  const decoder d = decoder_of(bits);
+  for (int64_t first = 0; first < part->panels; first += STREAMS) {
+    const uint8_t *words[STREAMS];
+    int64_t panel[STREAMS];
+    vf sum[STREAMS];
+    V_FOR(p, STREAMS) {
+      panel[p] = base_min_i64(first + p, part->panels - 1);
+      words[p] = words_at(l, w->b, part->panel + panel[p], part->k0);
+      sum[p] = v_load(sums + panel[p] * V_LANES);
+    }
+    for (int64_t k = part->k0; k < part->k1;) {
+      const int64_t block = k / l->block, end = base_min_i64(part->k1, (block + 1) * l->block);
+      block_numbers n[STREAMS];
+      V_FOR(p, STREAMS) n[p] = numbers_of(l, w->b, &d, part->panel + panel[p], block, bits);
+      for (; k < end;) {
+        vi word[STREAMS];
+        V_FOR(p, STREAMS) {
+          word[p] = load_words(words[p], &d, bits);
+          __builtin_prefetch(words[p] + AHEAD);
+          words[p] += V_LANES * 4;
+        }
+        for (int round = bits; round <= 8; round += 4, k += BYTES) {
+          V_OPAQUE(round); /* stays a loop */
+          V_FOR(i, BYTES) {
+            const vf a = v_set(x[k - part->k0 + i]);
+            V_FOR(p, STREAMS) {
+              const vf q = number(word[p], &d, (uint32_t)i * 8, bits);
+              sum[p] = v_fma(a, v_mul(zeros ? v_sub(q, n[p].zero) : q, n[p].scale), sum[p]);
+            }
+          }
+          V_FOR(p, STREAMS) word[p] = vi_shr(word[p], 4);
+        }
+      }
+    }
+    V_FOR(p, STREAMS) v_store(sums + panel[p] * V_LANES, sum[p]);
+  }
+}
+
+static void multiply_4(const gemm_narrow *w, const gemm_part *part, const float *x, float *sums) {
+  multiply(w, part, x, sums, 4, false);
+}
+static void multiply_4_zeros(const gemm_narrow *w, const gemm_part *part, const float *x, float *sums) {
+  multiply(w, part, x, sums, 4, true);
+}
+static void multiply_8(const gemm_narrow *w, const gemm_part *part, const float *x, float *sums) {
+  multiply(w, part, x, sums, 8, true);
+}
+
+V_TEMPLATE void widen(const gemm_narrow *w, const gemm_part *part, float *to, int64_t pitch, const int bits) {
+  const kern_nbits *l = w->layout;
+  const decoder d = decoder_of(bits);
+  for (int64_t p = 0; p < part->panels; p++) {
+    const uint8_t *words = words_at(l, w->b, part->panel + p, part->k0);
+    float *out = to + p * pitch;
+    for (int64_t k = part->k0; k < part->k1;) {
+      const int64_t block = k / l->block, end = base_min_i64(part->k1, (block + 1) * l->block);
+      const block_numbers n = numbers_of(l, w->b, &d, part->panel + p, block, bits);
+      for (; k < end; words += V_LANES * 4) {
+        vi word = load_words(words, &d, bits);
+        for (int round = bits; round <= 8; round += 4, k += BYTES, out += BYTES * V_LANES) {
+          V_FOR(i, BYTES) {
+            v_store(out + i * V_LANES, v_mul(v_sub(number(word, &d, (uint32_t)i * 8, bits), n.zero), n.scale));
+          }
+          word = vi_shr(word, 4);
+        }
+      }
+    }
+  }
+}
+
+static void widen_4(const gemm_narrow *w, const gemm_part *part, float *to, int64_t pitch) {
+  widen(w, part, to, pitch, 4);
+}
+static void widen_8(const gemm_narrow *w, const gemm_part *part, float *to, int64_t pitch) {
+  widen(w, part, to, pitch, 8);
+}
+
+/* One row is read a word at a time: it gets zeros behind it. */
+static bool pad_row(const base_call *call, gemm_product *g, int64_t step) {
+  const int64_t padded = (g->k + step - 1) / step * step;
+  if (g->m > 1 || padded == g->k) return true;
+  float *row = base_call_scratch(call, (size_t)padded, sizeof *row);
+  if (!row) return false;
+  memset(row, 0, (size_t)padded * sizeof *row);
+  memcpy(row, g->a, (size_t)g->k * sizeof *row);
+  g->a = row;
+  return true;
+}
+
+td_status KERN_NAME(linear_nbits)(const base_call *call) {
+  const base_tensor *x = base_in(call, 0), *out = base_out(call, 0);
+  kern_nbits l;
+  kern_epilogue e;
+  TRY(KERN_NAME(epilogue_of)(call, &e));
+  if (!kern_nbits_of(call->attrs, x->dims[x->rank - 1], &l))
+    return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "td::linear_nbits: rows of %lld elements",
+                     (long long)x->dims[x->rank - 1]);
+  gemm_narrow narrow = {.layout = &l,
+                        .b = base_in(call, 1)->data,
+                        .step = l.per,
+                        .lines = (const uint8_t *)base_in(call, 1)->data + l.words_at,
+                        .line_rows = l.per,
+                        .panel_bytes = l.words * V_LANES * 4,
+                        .widen = l.bits == 4 ? widen_4 : widen_8,
+                        .multiply = l.bits == 8 ? multiply_8
+                                    : l.zeros   ? multiply_4_zeros
+                                                : multiply_4};
+  gemm_product g = {.m = 1,
+                    .n = l.n,
+                    .k = l.k,
+                    .a = x->data,
+                    .a_pitch = kern_pitch(x),
+                    .c = out->data,
+                    .c_pitch = kern_pitch(out),
+                    .narrow = &narrow,
+                    .e = &e};
+  for (int32_t i = 0; i < x->rank - 1; i++) g.m *= x->dims[i];
+  if (g.m == 0 || g.n == 0) return TD_OK;
+  gemm_grid grid = KERN_NAME(gemm_grid)(call, g.m, g.n, g.k);
+  gemm_packed packed;
+  if (!pad_row(call, &g, l.per) || !KERN_NAME(gemm_narrow_of)(call, &g, &grid) ||
+      !KERN_NAME(gemm_packed_of)(call, &g, &grid, &packed))
+    return base_no_memory(call->err, "scratch");
+  const int64_t tasks = grid.row_chunks * grid.column_chunks;
+  for (int64_t task = base_call_first(call, tasks); task < tasks; task = base_call_next(call, task, tasks))
+    KERN_NAME(gemm_task)(&g, &grid, task);
+  return TD_OK;
+}

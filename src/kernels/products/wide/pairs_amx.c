@@ -1,0 +1,270 @@
+/* pairs_amx.c -- KERN_LINEAR and KERN_CONV on 16 bits by tiles of AMX: weights are pairs of bf16 (pack.h), the image is
+ * rounded to that, where it is not bf16. So may the residual and the result be.
+ *
+ * A pixel has as many numbers as are stored of a tap, and zeros lie beside x. Of an image with channels first, whose
+ * channels are few, the numbers that a window sees of a line are one tap (kern_row_channels, pack_conv.h). */
+#include "kernels/simd/amx_priv.h"
+#include "kernels/products/image_product_priv.h"
+#include "kernels/simd/pairs_priv.h"
+
+typedef struct product {
+  image_product amx; /* the first, so that its functions know the others */
+  kern_epilogue e;
+  bool cheap; /* the epilogue is a bias, a residual and limits */
+  float limits[2];
+  kern_chain *front;        /* makes the pixels of x; NULL: they are there */
+  int64_t x_size;           /* bytes of a number of x */
+  const uint16_t *residual; /* of bf16; NULL: there is none, or the epilogue has it */
+  int64_t residual_pitch;
+  char *out;
+  int64_t out_pitch, out_size;
+  float *made; /* lines of x by `front` */
+} product;
+
+/* ---- the image of a block ---- */
+
+/* n numbers of x. */
+static void take_numbers(const product *p, const char *from, int64_t n, uint16_t *to) {
+  const float *at = (const float *)from;
+  if (p->x_size == sizeof *to) {
+    memcpy(to, from, (size_t)n * sizeof *to);
+    return;
+  }
+  for (; n >= 2 * V_LANES; n -= 2 * V_LANES, at += 2 * V_LANES, to += 2 * V_LANES) {
+    const vf pairs = p_narrow(at);
+    memcpy(to, &pairs, sizeof pairs);
+  }
+  write_bf16(to, at, n);
+}
+
+/* Pairs of bf16 of n pixels of two planes; NULL: zeros. */
+V_INLINE words take_pairs(const float *first, const float *second, int64_t n) {
+  const words low = of_16((lanes_u16)p_round(first ? v_load_n(first, n) : v_zero()));
+  return low | of_16((lanes_u16)p_round(second ? v_load_n(second, n) : v_zero())) << 16;
+}
+
+/* A line of an image with channels first, which begins at `from` in the first plane. */
+static void take_planes(const image_product *p, const char *from, int64_t phase, void *image) {
+  const kern_conv_axis *a = &p->c.axis[2];
+  const int64_t plane = p->c.axis[0].in * p->x_plane / (int64_t)sizeof(float);
+  uint16_t *to = image;
+  (void)phase;
+  const int64_t whole = p->line * a->stride, pairs = p->channels / 2;
+  const int64_t first = from ? base_max_i64(base_min_i64(a->begin, whole), 0) : whole;
+  const int64_t last = base_max_i64(base_min_i64(a->in + a->begin, whole), first);
+  memset(to, 0, (size_t)(first * p->channels) * sizeof *to);
+  memset(to + last * p->channels, 0, (size_t)((whole - last) * p->channels) * sizeof *to);
+  for (int64_t i = first, n; i < last; i += n) {
+    uint32_t *pixel = (uint32_t *)(void *)(to + i * p->channels);
+    const float *at = (const float *)from + i - a->begin;
+    n = base_min_i64(V_LANES, last - i);
+    for (int64_t c = 0; c < pairs; c++) {
+      const float *one = at + 2 * c * plane;
+      const words some =
+          take_pairs(2 * c < p->c.group_in ? one : NULL, 2 * c + 1 < p->c.group_in ? one + plane : NULL, n);
+      for (int64_t k = 0; k < n; k++) pixel[k * pairs + c] = some[k];
+    }
+  }
+}
+
+/* Pixels of one phase of a line of x, which begins at `from`; NULL: it lies beside x. */
+static void take_line(const image_product *amx, const char *from, int64_t phase, void *image) {
+  const product *p = (const product *)amx;
+  const kern_conv_axis *a = &amx->c.axis[2];
+  const int64_t channels = amx->c.group_in, stored = amx->channels, before = a->begin - phase, line = amx->line;
+  const int64_t first = from ? base_min_i64(base_max_i64(base_ceil_div(before, a->stride), 0), line) : line;
+  const int64_t last = base_max_i64(base_min_i64(base_ceil_div(a->in + before, a->stride), line), first);
+  uint16_t *to = image;
+  memset(to, 0, (size_t)(first * stored) * sizeof *to);
+  memset(to + last * stored, 0, (size_t)((line - last) * stored) * sizeof *to);
+  if (last == first) return;
+  from += (first * a->stride - before) * amx->x_pixel;
+  to += first * stored;
+  if (a->stride == 1 && amx->x_pixel == channels * p->x_size && channels == stored) {
+    take_numbers(p, from, (last - first) * channels, to);
+    return;
+  }
+  for (int64_t i = first; i < last; i++, from += a->stride * amx->x_pixel, to += stored) {
+    take_numbers(p, from, channels, to);
+    memset(to + channels, 0, (size_t)(stored - channels) * sizeof *to);
+  }
+}
+
+static const char *make_lines(const image_product *amx, int64_t plane, int64_t first, int64_t last) {
+  const product *p = (const product *)amx;
+  const kern_conv_axis *a = amx->c.axis;
+  const kern_chain_tile t = {.sums = p->made,
+                             .pitch = amx->c.group_in,
+                             .row = (plane * a[1].in + first) * a[2].in,
+                             .row_step = 1,
+                             .rows = (last - first) * a[2].in,
+                             .columns = amx->c.group_in};
+  if (last > first) kern_chain_run(p->front, &t);
+  return (const char *)p->made;
+}
+
+/* ---- sums ---- */
+
+/* The cheap epilogue of a row; `half`: its residual, of bf16, NULL: none. */
+V_TEMPLATE void finish_row(const product *p, const kern_epilogue *e, const uint16_t *half, const float *sums,
+                           int64_t columns, char *to, const bool narrow) {
+  const vf low = v_set(p->limits[0]), high = v_set(p->limits[1]);
+  for (int64_t i = 0; i < columns; i += V_LANES) {
+    const int64_t lanes = base_min_i64(V_LANES, columns - i);
+    vf t = v_load(sums + i);
+    if (e->bias) t = v_add(t, v_load_n(e->bias + i, lanes));
+    if (!e->late) t = v_min(high, v_max(low, t));
+    if (half) t = v_add(t, p_load(half + i, lanes));
+    if (e->residual) t = v_add(t, v_load_n(e->residual + i, lanes));
+    if (e->late) t = v_min(high, v_max(low, t));
+    if (narrow) p_store((uint16_t *)to + i, t, lanes);
+    else v_store_n((float *)to + i, t, lanes);
+  }
+}
+
+/* The cheap epilogue of rows of AMX_WIDTH columns; `half` as above. */
+V_TEMPLATE void finish_whole(const product *p, const kern_epilogue *e, const uint16_t *half, const float *sums,
+                             int64_t rows, char *to, const bool narrow) {
+  const vf least = v_set(-INFINITY), most = v_set(INFINITY), low = v_set(p->limits[0]), high = v_set(p->limits[1]);
+  const vf early_low = e->late ? least : low, early_high = e->late ? most : high;
+  const vf late_low = e->late ? low : least, late_high = e->late ? high : most;
+  const float *wide = e->residual;
+  vf bias[AMX_PANELS];
+  for (int i = 0; i < AMX_PANELS; i++) bias[i] = e->bias ? v_load(e->bias + i * V_LANES) : v_set(-0.0f);
+  for (int64_t r = 0; r < rows; r++, sums += AMX_WIDTH, to += p->out_pitch * p->out_size) {
+    vf t[AMX_PANELS];
+    V_UNROLL
+    for (int i = 0; i < AMX_PANELS; i++) {
+      t[i] = v_min(early_high, v_max(early_low, v_add(v_load(sums + i * V_LANES), bias[i])));
+      if (half) t[i] = v_add(t[i], p_load(half + i * V_LANES, V_LANES));
+      if (wide) t[i] = v_add(t[i], v_load(wide + i * V_LANES));
+      t[i] = v_min(late_high, v_max(late_low, t[i]));
+      if (!narrow) v_store((float *)to + i * V_LANES, t[i]);
+    }
+    V_UNROLL
+    for (int i = 0; narrow && i < AMX_PANELS; i += 2) {
+      const vf pairs = p_round_two(t[i], t[i + 1]);
+      memcpy(to + i * V_LANES * 2, &pairs, sizeof pairs);
+    }
+    if (half) half += p->residual_pitch;
+    if (wide) wide += e->residual_pitch;
+  }
+}
+
+/* The whole epilogue in place, and the sums to where they go. */
+static void finish_dear(const product *p, kern_epilogue *e, const uint16_t *half, float *sums, int64_t rows,
+                        int64_t columns, char *to) {
+  float wide[AMX_MOST_ROWS * AMX_WIDTH];
+  for (int64_t r = 0; half && r < rows; r++) read_bf16(wide + r * AMX_WIDTH, half + r * p->residual_pitch, columns);
+  if (half) e->residual = wide;
+  if (half) e->residual_pitch = AMX_WIDTH;
+  KERN_NAME(epilogue_rows)(e, sums, AMX_WIDTH, rows, columns);
+  for (int64_t r = 0; r < rows; r++, to += p->out_pitch * p->out_size, sums += AMX_WIDTH) {
+    if (p->out_size == sizeof *sums) memcpy(to, sums, (size_t)columns * sizeof *sums);
+    else write_bf16(to, sums, columns);
+  }
+}
+
+static void finish(const image_product *amx, float *sums, int64_t pixel, int64_t rows, int64_t group, int64_t column,
+                   int64_t columns) {
+  const product *p = (const product *)amx;
+  (void)group;
+  kern_epilogue e = kern_epilogue_at(&p->e, pixel, column);
+  const uint16_t *half = p->residual ? p->residual + pixel * p->residual_pitch + column : NULL;
+  char *to = p->out + (pixel * p->out_pitch + column) * p->out_size;
+  if (!p->cheap) {
+    finish_dear(p, &e, half, sums, rows, columns, to);
+    return;
+  }
+  if (columns == AMX_WIDTH) {
+    if (p->out_size == sizeof *sums) finish_whole(p, &e, half, sums, rows, to, false);
+    else finish_whole(p, &e, half, sums, rows, to, true);
+    return;
+  }
+  for (int64_t r = 0; r < rows; r++, to += p->out_pitch * p->out_size, sums += AMX_WIDTH) {
+    if (p->out_size == sizeof *sums) finish_row(p, &e, half, sums, columns, to, false);
+    else finish_row(p, &e, half, sums, columns, to, true);
+    if (e.residual) e.residual += e.residual_pitch;
+    if (half) half += p->residual_pitch;
+  }
+}
+
+/* ---- the operators ---- */
+
+static void set_sizes(product *p, int64_t pitch, uint32_t workers) {
+  image_product *amx = &p->amx;
+  const kern_conv *c = &amx->c;
+  const kern_conv_axis *a = c->axis;
+  const bool merged = KERN_PART_NAME(image_merge_lines)(&amx->c), planes = c->channels_first;
+  const int64_t pairs = c->stored / 2;
+  amx->size = sizeof(uint16_t);
+  amx->weights = sizeof(uint32_t);
+  amx->rows = planes;
+  amx->blocks = base_ceil_div(pairs, AMX_ROWS);
+  amx->words = amx->blocks ? pairs / amx->blocks : 0;
+  amx->lies = merged && !p->front && p->x_size == amx->size && c->stored == c->group_in;
+  amx->channels = KERN_PART_NAME(image_spread)(c->stored, amx->size);
+  if (planes) amx->channels = c->stored / a[2].kernel;
+  if (amx->lies) amx->channels = pitch;
+  amx->x_pixel = planes ? p->x_size : pitch * p->x_size;
+  amx->x_line = planes ? pitch * p->x_size : a[2].in * amx->x_pixel;
+  amx->x_plane = a[1].in * amx->x_line;
+  amx->x_sample = (planes ? c->group_in : 1) * a[0].in * amx->x_plane;
+  amx->take = planes ? take_planes : take_line;
+  amx->make_lines = p->front ? make_lines : NULL;
+  amx->multiply = KERN_PART_NAME(amx_bf16);
+  amx->finish = finish;
+  KERN_PART_NAME(image_cut)(amx, workers);
+}
+
+static td_status take_room(const base_call *call, product *p) {
+  const int64_t sizes[] = {p->amx.seen, p->amx.c.axis[2].in, p->amx.c.group_in};
+  int64_t count;
+  if (!p->front) return TD_OK;
+  if (!base_numel(3, sizes, &count)) return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "the window is too large");
+  p->made = base_call_scratch(call, (size_t)count, sizeof *p->made);
+  return p->made ? TD_OK : base_no_memory(call->err, "scratch");
+}
+
+static td_status multiply(const base_call *call, product *p) {
+  const base_tensor *x = base_in(call, 0), *out = base_out(call, 0), *residual = base_in(call, KERN_IN_RESIDUAL);
+  if (base_tensor_numel(out) == 0) return TD_OK;
+  p->amx.w = base_in(call, 1)->data;
+  p->amx.x = x->data;
+  p->x_size = base_dtype(x->dtype)->bits / 8;
+  p->out = out->data;
+  p->out_pitch = kern_pitch(out);
+  p->out_size = base_dtype(out->dtype)->bits / 8;
+  TRY(KERN_NAME(product_of)(call, &p->e, &p->front));
+  if (residual && residual->dtype == TD_BF16) {
+    p->residual = residual->data;
+    p->residual_pitch = p->e.residual_pitch;
+    p->e.residual = NULL;
+  }
+  p->cheap = kern_epilogue_cheap(&p->e, p->limits) && !p->e.scale && !p->e.shift && !p->e.chain;
+  set_sizes(p, p->front ? p->amx.c.group_in : kern_pitch(x), call->workers);
+  TRY(take_room(call, p));
+  return KERN_PART_NAME(image_run)(call, &p->amx);
+}
+
+td_status KERN_PART_NAME(linear_bf16_amx)(const base_call *call) {
+  const base_tensor *x = base_in(call, 0), *out = base_out(call, 0);
+  const kern_conv_axis one = {1, 1, 1, 1, 0, 1};
+  product p = {.amx.c = {.axis = {one, one, one},
+                         .batch = 1,
+                         .groups = 1,
+                         .group_in = x->dims[x->rank - 1],
+                         .group_out = out->dims[out->rank - 1],
+                         .taps = 1,
+                         .out_size = 1}};
+  kern_conv *c = &p.amx.c;
+  c->stored = kern_tiles_depth(c->group_in);
+  for (int32_t i = 0; i < x->rank - 1; i++) c->out_size *= x->dims[i];
+  return multiply(call, &p);
+}
+
+td_status KERN_PART_NAME(conv_bf16_amx)(const base_call *call) {
+  product p = {.x_size = 0};
+  TRY(kern_conv_of(call, false, &p.amx.c));
+  return multiply(call, &p);
+}

@@ -1,0 +1,181 @@
+/* group_norm.c -- KERN_GROUP_NORM of aten::native_group_norm: x [n, c, plane...], or with channels_last [n, plane...,
+ * c]; weight and bias have one element per channel. A group is a row of the first; of the second some columns, which
+ * tasks take in blocks of whole groups. A column's mean and squares are those of its pieces, joined (Chan's formula),
+ * so that memory is read once for both. */
+#include "kernels/rows/wide/rows_priv.h"
+
+enum { PIECE = 64, VECTORS = 4 }; /* rows of columns added up in one piece, and how many vectors of them side by side */
+enum { AHEAD = 8 };               /* rows to fetch in front: too far apart for the machine to guess */
+enum { COLUMNS = 256 }; /* of a task: parts of pixels cost three times as much as whole ones, which are one stream */
+
+ROW_SUM(sum_of, v_zero(), x)
+ROW_SUM(spread_of, a, v_mul(v_sub(x, a), v_sub(x, a)))
+
+typedef struct group_norm {
+  const float *x, *weight, *bias; /* weight, bias NULL: absent */
+  float *y;
+  int64_t samples, channels, groups, width, plane; /* width: channels of a group */
+  double eps;
+} group_norm;
+
+static float inverse_of(const group_norm *g, float squares) {
+  return (float)(1 / sqrt((double)squares / (double)(g->width * g->plane) + g->eps));
+}
+
+/* to = (from - center) * scale + shift. */
+static void affine_row(float *to, const float *from, int64_t n, float center, float scale, float shift) {
+  const vf c = v_set(center), s = v_set(scale), t = v_set(shift);
+  int64_t i = 0;
+  for (; i + V_LANES <= n; i += V_LANES) v_store(to + i, v_fma(v_sub(v_load(from + i), c), s, t));
+  if (i < n) v_store_n(to + i, v_fma(v_sub(v_load_n(from + i, n - i), c), s, t), n - i);
+}
+
+/* Group `lane` of the samples' groups in turn, whose channels are rows. */
+static void group_of_rows(const group_norm *g, int64_t lane) {
+  int64_t count = g->width * g->plane, first = lane % g->groups * g->width;
+  const float *x = g->x + lane * count;
+  float center = sum_of(x, count, v_zero()) / (float)count;
+  float inverse = inverse_of(g, spread_of(x, count, v_set(center)));
+  for (int64_t c = 0; c < g->width; c++) {
+    float scale = inverse * (g->weight ? g->weight[first + c] : 1), shift = g->bias ? g->bias[first + c] : 0;
+    affine_row(g->y + lane * count + c * g->plane, x + c * g->plane, g->plane, center, scale, shift);
+  }
+}
+
+/* Mean and sum of squared distances from it over the plane, for `vectors` vectors of columns; of a single one `n`
+ * lanes.
+ */
+V_INLINE void column_moments(const group_norm *g, const float *x, const int vectors, int64_t n, float *to_mean,
+                             float *to_squares) {
+  const int chains = vectors == 1 ? VECTORS : 1; /* of additions: rows take turns where there are no vectors to */
+  vf mean[VECTORS], squares[VECTORS];
+  V_FOR(u, vectors) mean[u] = squares[u] = v_zero();
+  for (int64_t from = 0; from < g->plane; from += PIECE) {
+    const int64_t rows = base_min_i64(g->plane - from, PIECE);
+    const float *at = x + from * g->channels, *row = at;
+    const float part = (float)rows / (float)(from + rows);
+    vf sum[VECTORS], spread[VECTORS];
+    V_FOR(i, VECTORS) sum[i] = spread[i] = v_zero();
+    int64_t k = 0;
+    for (; k + chains <= rows; k += chains, row += chains * g->channels) V_FOR(i, VECTORS) {
+        const float *from_row = row + i / vectors * g->channels;
+        if (i % vectors == 0) __builtin_prefetch(from_row + AHEAD * g->channels);
+        sum[i] = v_add(sum[i], vectors == 1 ? row_load(from_row, n, v_zero()) : v_load(from_row + i * V_LANES));
+      }
+    for (; k < rows; k++, row += g->channels) sum[0] = v_add(sum[0], row_load(row, n, v_zero()));
+    if (chains > 1) sum[0] = v_add(v_add(sum[0], sum[1]), v_add(sum[2], sum[3]));
+    V_FOR(u, vectors) sum[u] = v_div(sum[u], v_set((float)rows));
+    row = at;
+    for (k = 0; k + chains <= rows; k += chains, row += chains * g->channels) V_FOR(i, VECTORS) {
+        const float *from_row = row + i / vectors * g->channels;
+        const vf d =
+            v_sub(vectors == 1 ? row_load(from_row, n, v_zero()) : v_load(from_row + i * V_LANES), sum[i % vectors]);
+        spread[i] = v_fma(d, d, spread[i]);
+      }
+    for (; k < rows; k++, row += g->channels) {
+      const vf d = v_sub(row_load(row, n, v_zero()), sum[0]);
+      spread[0] = v_fma(d, d, spread[0]);
+    }
+    if (chains > 1) spread[0] = v_add(v_add(spread[0], spread[1]), v_add(spread[2], spread[3]));
+    V_FOR(u, vectors) {
+      const vf d = v_sub(sum[u], mean[u]);
+      mean[u] = from ? v_fma(d, v_set(part), mean[u]) : sum[u];
+      if (from) squares[u] = v_fma(v_mul(d, d), v_set((float)from * part), squares[u]);
+      squares[u] = v_add(squares[u], spread[u]);
+    }
+  }
+  V_FOR(u, vectors) {
+    row_store(to_mean + u * V_LANES, mean[u], vectors == 1 ? n : V_LANES);
+    row_store(to_squares + u * V_LANES, squares[u], vectors == 1 ? n : V_LANES);
+  }
+}
+
+/* means[c], scale[c]: of the group of channel c; scale is 1 / its standard deviation. */
+static void join_groups(const group_norm *g, float *means, float *squares, int64_t width) {
+  for (int64_t c = 0; c < width; c += g->width) {
+    float mean = 0, sum = 0;
+    for (int64_t k = 0; k < g->width; k++) mean += means[c + k];
+    mean /= (float)g->width;
+    for (int64_t k = 0; k < g->width; k++) {
+      const float d = means[c + k] - mean;
+      sum += squares[c + k] + d * d * (float)g->plane;
+    }
+    sum = inverse_of(g, sum);
+    for (int64_t k = 0; k < g->width; k++) {
+      means[c + k] = mean;
+      squares[c + k] = sum;
+    }
+  }
+}
+
+/* Channels [first, first + width) of a sample, whole groups; `sums` has room for 3 * width. */
+static void groups_of_columns(const group_norm *g, int64_t sample, int64_t first, int64_t width, float *sums) {
+  const int64_t offset = sample * g->plane * g->channels + first;
+  float *center = sums, *scale = sums + width, *shift = sums + 2 * width;
+  const float *x = g->x + offset;
+  int64_t done = 0;
+  for (; done + VECTORS * V_LANES <= width; done += VECTORS * V_LANES)
+    column_moments(g, x + done, VECTORS, V_LANES, center + done, scale + done);
+  for (; done < width; done += V_LANES)
+    column_moments(g, x + done, 1, base_min_i64(V_LANES, width - done), center + done, scale + done);
+  join_groups(g, center, scale, width);
+  for (int64_t c = 0; c < width; c++) {
+    if (g->weight) scale[c] *= g->weight[first + c];
+    shift[c] = g->bias ? g->bias[first + c] : 0;
+  }
+  float *y = g->y + offset;
+  const int64_t whole = width - width % V_LANES, rest = width - whole;
+  for (int64_t k = 0; k < g->plane; k++, x += g->channels, y += g->channels) {
+    for (int64_t c = 0; c < width; c += 16) __builtin_prefetch(y + AHEAD * g->channels + c, 1);
+    for (int64_t c = 0; c < whole; c += V_LANES)
+      v_store(y + c, v_fma(v_sub(v_load(x + c), v_load(center + c)), v_load(scale + c), v_load(shift + c)));
+    if (!rest) continue;
+    const vf d = v_sub(v_load_n(x + whole, rest), v_load_n(center + whole, rest));
+    v_store_n(y + whole, v_fma(d, v_load_n(scale + whole, rest), v_load_n(shift + whole, rest)), rest);
+  }
+}
+
+static td_status run_columns(const base_call *call, const group_norm *g) {
+  const int64_t least = base_min_i64(g->channels, COLUMNS);
+  int64_t joined = base_max_i64(1, (least + g->width - 1) / g->width), width = joined * g->width;
+  int64_t blocks = (g->groups + joined - 1) / joined;
+  float *sums = base_call_scratch(call, 3 * (size_t)width, sizeof *sums);
+  if (!sums) return base_no_memory(call->err, "scratch");
+  uint32_t total = (uint32_t)(g->samples * blocks);
+  for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total)) {
+    int64_t first = task % blocks * width;
+    groups_of_columns(g, task / blocks, first, base_min_i64(width, g->channels - first), sums);
+  }
+  return TD_OK;
+}
+
+td_status KERN_NAME(group_norm)(const base_call *call) {
+  const base_tensor *x = base_in(call, 0), *weight = base_in(call, 1), *bias = base_in(call, 2);
+  bool last = base_attr_int(call->attrs, KERN_GROUP_NORM_LAST);
+  int64_t channels = x->dims[last ? x->rank - 1 : 1], groups = base_attr_int(call->attrs, KERN_GROUP_NORM_GROUPS), each;
+  if (groups == 0) groups = channels;
+  if (base_tensor_numel(x) == 0) return TD_OK;
+  for (uint32_t i = 1; i <= 2; i++)
+    if (base_in(call, i) && base_tensor_numel(base_in(call, i)) != channels)
+      return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "operand %u does not fit %lld channels", i,
+                       (long long)channels);
+  if (groups < 1 || channels % groups)
+    return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "%lld channels do not make %lld groups", (long long)channels,
+                     (long long)groups);
+  const group_norm g = {.x = x->data,
+                        .weight = weight ? weight->data : NULL,
+                        .bias = bias ? bias->data : NULL,
+                        .y = base_out(call, 0)->data,
+                        .samples = x->dims[0],
+                        .channels = channels,
+                        .groups = groups,
+                        .width = channels / groups,
+                        .plane = base_tensor_numel(x) / x->dims[0] / channels,
+                        .eps = base_attr_float(call->attrs, KERN_GROUP_NORM_EPS)};
+  if (last) return run_columns(call, &g);
+  uint32_t total = row_tasks(g.samples * groups, g.width * g.plane, &each);
+  for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total))
+    for (int64_t lane = task * each; lane < base_min_i64(g.samples * groups, (task + 1) * each); lane++)
+      group_of_rows(&g, lane);
+  return TD_OK;
+}

@@ -383,8 +383,8 @@ typedef struct td_session_options {
    * all such sessions of the model share as they would a td_pool, as many as affinity and cgroup quota allow. */
   uint32_t threads;
   uint32_t spin_us; /* as in td_pool_options */
-  td_pool *pool;    /* threads to share with other sessions, instead of own ones (then the fields for threads say
-                     * nothing) */
+  td_pool *pool;    /* threads to share with other sessions, also of other models, instead of own ones: then `threads`
+                     * is the most that it takes of them, 0 being all, and the other two say nothing */
   uint32_t interop_threads; /* as in td_pool_options */
   /* Is given what a TorchScript model prints, line by line as PyTorch would write it, while it runs: from the caller's
    * thread, or that of a forked task. `text` has `length` bytes. NULL: it is not even made. */

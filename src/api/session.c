@@ -91,6 +91,7 @@ td_status td_session_new(const td_model *model, const td_session_options *option
   run_pool *pool;
   td_status status = find_pool(s, &o, &pool, err);
   if (status == TD_OK) status = run_session_new(model->plan, &s->allocator, pool, &s->run, err);
+  if (status == TD_OK && o.pool && o.threads) run_session_set_most(s->run, o.threads);
   if (status == TD_OK && o.weight) run_session_set_weight(s->run, o.weight);
   if (status == TD_OK && o.print) run_hear_prints(s->run, o.print, o.print_user);
   if (status == TD_OK) *session = s;

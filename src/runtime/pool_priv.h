@@ -58,8 +58,8 @@ struct run_pool {
 struct run_team {
   run_pool *pool;
   run_worker leader;
-  run_team *next; /* that runs */
-  bool runs;
+  run_team *next;        /* that runs */
+  bool runs, sated;      /* sated: its share is the most that it takes (team.c, with the lock) */
   uint32_t weight, most; /* threads that it takes at most */
   uint32_t count;        /* members, the leader included */
   uint32_t seen;         /* pool->changes that its members are right for; 0: look again */

@@ -1,10 +1,11 @@
 /* team.c -- who has which thread of a pool.
  *
- * The pool is the one owner of its cores. While one team runs, it has them all. While several run, each has its
- * caller's thread, and of the threads that are left a share by weight: so no more threads compute than there are cores,
- * unless there are more callers. A team that has too many gives them up at its next shared step, one that has too few
- * takes those that nobody has, or whose team does not run; it keeps them from one run to the next until somebody else
- * wants them. Nobody waits for a thread. What a session forks (crew.c) is run by no more threads than its team has.
+ * The pool is the one owner of its cores. While one team runs, it has all that it takes. While several run, each has
+ * its caller's thread, and of the threads that are left a share by weight: so no more threads compute than there are
+ * cores, unless there are more callers. A team that has too many gives them up at its next shared step, one that has
+ * too few takes those that nobody has, or whose team does not run; it keeps them from one run to the next until
+ * somebody else wants them. Nobody waits for a thread. What a session forks (crew.c) is run by no more threads than its
+ * team has.
  *
  * Where runs of several sessions alternate quickly, a thread that went to and fro would be woken for each of them: only
  * when a team has been alone for a while does it take what others had. */
@@ -14,15 +15,31 @@
 
 enum { CALM_NS = 300000, STANDARD_WEIGHT = 1 };
 
+/* Teams that their weights would give more than the most that they take have that, and leave the rest to others. Of
+ * what is shared by weight: threads beside the teams' own, and the weights of those that share them. */
+static void sate(const run_pool *p, uint64_t *rest, uint64_t *weight) {
+  for (run_team *t = p->teams; t; t = t->next) t->sated = false;
+  for (bool again = true; again;) {
+    again = false;
+    for (run_team *t = p->teams; t; t = t->next) {
+      if (t->sated || (t->most - 1) * *weight > t->weight * *rest) continue;
+      t->sated = again = true;
+      *rest -= t->most - 1;
+      *weight -= t->weight;
+    }
+  }
+}
+
 /* Each has one thread. Of the others those up to the line that its weight draws, less those before it. */
 static uint32_t share_of(const run_team *t) {
   const run_pool *p = t->pool;
-  uint64_t before = 0;
-  uint32_t count = atomic_load_explicit(&p->active, memory_order_relaxed);
-  if (count < 2 || p->limit <= count) return count < 2 ? p->limit : 1;
-  for (const run_team *other = p->teams; other != t; other = other->next) before += other->weight;
-  const uint64_t rest = p->limit - count;
-  return 1 + (uint32_t)((before + t->weight) * rest / p->weight - before * rest / p->weight);
+  const uint32_t count = atomic_load_explicit(&p->active, memory_order_relaxed), limit = p->limit;
+  if (count < 2 || limit <= count) return count < 2 ? limit : 1;
+  uint64_t before = 0, rest = limit - count, weight = p->weight;
+  sate(p, &rest, &weight);
+  if (t->sated) return t->most;
+  for (const run_team *other = p->teams; other != t; other = other->next) before += other->sated ? 0 : other->weight;
+  return 1 + (uint32_t)((before + t->weight) * rest / weight - before * rest / weight);
 }
 
 static void give(run_worker *w, run_team *to) {

@@ -137,6 +137,34 @@ static void shares_by_weight(void **state) {
   run_pool_free(pool);
 }
 
+/* What a team does not take of its share others have, by their weights. */
+static void shares_that_are_not_taken(void **state) {
+  (void)state;
+  run_pool *pool = open_pool(8, 0);
+  run_team *few = open_team(pool, 5), *one = open_team(pool, 0), *light = open_team(pool, 1),
+           *heavy = open_team(pool, 3);
+  if (run_pool_threads(pool) < 8) skip(); /* the system refuses threads */
+  few->most = 2;
+  one->most = 1;
+  run_team_enter(few, false);
+  assert_int_equal(run_team_threads(few), 2); /* alone, too */
+  run_team_enter(light, false);
+  assert_int_equal(settled(light), 6);
+  run_team_enter(one, false);
+  assert_int_equal(run_team_threads(one), 1);
+  assert_int_equal(settled(light), 5);
+  run_team_enter(heavy, false);
+  assert_int_equal(run_team_threads(light), 1); /* of the three that are left a quarter beside its own */
+  assert_int_equal(settled(heavy), 4);
+  assert_int_equal(run_team_threads(few), 2);
+  run_team *const all[] = {few, one, light, heavy};
+  for (int i = 0; i < 4; i++) {
+    run_team_leave(all[i]);
+    run_team_free(all[i]);
+  }
+  run_pool_free(pool);
+}
+
 typedef struct crowd {
   run_pool *pool;
   uint32_t weight;
@@ -426,11 +454,16 @@ static void a_failing_step_is_named(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(each_task_is_done_once), cmocka_unit_test(an_error_of_a_worker_comes_out),
-      cmocka_unit_test(shares_by_weight),       cmocka_unit_test(teams_side_by_side),
-      cmocka_unit_test(affinity_changes),       cmocka_unit_test(a_pool_ends_at_any_time),
-      cmocka_unit_test(lack_of_memory),         cmocka_unit_test(bits_do_not_depend_on_threads),
-      cmocka_unit_test(sessions_share_a_pool),  cmocka_unit_test(a_failing_step_is_named)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(each_task_is_done_once),
+                                     cmocka_unit_test(an_error_of_a_worker_comes_out),
+                                     cmocka_unit_test(shares_by_weight),
+                                     cmocka_unit_test(shares_that_are_not_taken),
+                                     cmocka_unit_test(teams_side_by_side),
+                                     cmocka_unit_test(affinity_changes),
+                                     cmocka_unit_test(a_pool_ends_at_any_time),
+                                     cmocka_unit_test(lack_of_memory),
+                                     cmocka_unit_test(bits_do_not_depend_on_threads),
+                                     cmocka_unit_test(sessions_share_a_pool),
+                                     cmocka_unit_test(a_failing_step_is_named)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

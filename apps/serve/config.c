@@ -20,6 +20,7 @@ const char serve_usage[] =
     "  treadle serve --stop\n\n"
     "  --port N               port on 127.0.0.1; default 8080; 0: a free one, which is printed\n"
     "  --workers N            compute threads, shared by all models; default: usable CPUs\n"
+    "  --node-copies here     copy weights to each NUMA node, where threads read those of their own\n"
     "  --queue N              maximum queued requests per model; others get 503; default 100\n"
     "  --timeout S            seconds that a request may take before it gets 504; default 120\n"
     "  --sequences N          maximum sequences per model that has session state; others get 503; default 100\n"
@@ -95,6 +96,7 @@ static const setting settings[] = {
     {"python-handlers", NULL, FLAG, AT(python_handlers), 0, 0},
     {"python", NULL, TEXT, AT(python), 0, 0},
     {"python-memory", NULL, NUMBER, AT(python_memory), 16, 1 << 24},
+    {"node-copies", NULL, TEXT, AT(node_copies), 0, 0},
     {"enable-model-api", NULL, FLAG, AT(model_api), 0, 0},
     {"disable-token-auth", NULL, FLAG, AT(no_tokens), 0, 0},
     {"dt", NULL, FLAG, AT(no_tokens), 0, 0},

@@ -13,7 +13,6 @@ void serve_free_version(serve_version *v) {
   if (!v) return;
   serve_python_free(v);
   for (uint32_t i = 0; i < v->idle_count; i++) serve_session_free(v->idle[i]);
-  serve_free_pools(v);
   td_model_free(v->model);
   sys_unmap(&v->archive);
   base_free(&base_libc_allocator, v->idle, SERVE_MOST_WORKERS * sizeof *v->idle);
@@ -115,7 +114,6 @@ static void free_session(serve_version *v, void *session) {
 /* Adds sessions up to `workers`. */
 static td_status add_sessions(serve_version *v, uint32_t workers, td_error *err) {
   if (v->python) return serve_python_start(v, workers, err);
-  TRY(serve_make_pools(v, workers, err));
   while (v->session_count < workers) {
     void *session;
     TRY(make_session(v, &session, err));

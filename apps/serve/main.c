@@ -135,6 +135,7 @@ static td_status serve(serve_server *s, char **words, int count, base_arena *are
   sigset_t set;
   char path[512];
   TRY(serve_use_cores(&s->options, arena, err)); /* while there are no threads */
+  s->load.node_copies = s->options.node_copies;
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
@@ -162,6 +163,7 @@ static td_status serve(serve_server *s, char **words, int count, base_arena *are
   serve_take_done(s); /* whose clients had gone */
   serve_free_workflows(s);
   serve_free_models(s);
+  td_pool_free(s->pool);
   serve_log_close(s->log);
   spawner_end();
   close(s->done_event);

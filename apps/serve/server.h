@@ -19,7 +19,6 @@ typedef struct serve_log serve_log;
 typedef struct serve_flight serve_flight;
 typedef struct serve_workflow serve_workflow;
 typedef struct serve_sequence serve_sequence;
-typedef struct serve_pool serve_pool;
 struct fmt_json;
 
 /* Jobs that run as one: the run ends early when nobody waits for any of them. Under server->lock but for `cancel`. */
@@ -171,9 +170,7 @@ struct serve_version {
   void **idle;          /* sessions (serve_session, serve_worker) that no thread has; room for SERVE_MOST_WORKERS */
   uint64_t first_bytes; /* of sessions: what the first one took when it was warmed */
   uint32_t idle_count, session_count;
-  uint32_t threads;  /* of each session: the CPUs over the workers */
-  serve_pool *pools; /* whose threads sequences compute with (session.c) */
-  uint32_t next_pool;
+  uint32_t threads;            /* of each session: the CPUs over the workers */
   int64_t loaded_s;            /* Unix time */
   serve_job freeing;           /* what has the loader free it */
   serve_version *next_waiting; /* of versions that have jobs */
@@ -212,6 +209,7 @@ typedef struct serve_options {
       delay_s, trust_network;
   int64_t sequences, sequence_idle_ms;
   int64_t python_handlers, python_memory; /* MiB of a worker; 0: no limit */
+  const char *node_copies;                /* of td_load_options; or NULL */
   int64_t start, stop, foreground, no_tokens, model_api, no_system_metrics, launcher, help, version, ignored;
 } serve_options;
 
@@ -234,6 +232,7 @@ struct serve_server {
   pthread_mutex_t lock;
   pthread_cond_t more;    /* jobs for compute threads */
   serve_version *waiting; /* versions with jobs, the one that waited longest first */
+  td_pool *pool;          /* of sessions with several threads, whose caller is a compute thread; or NULL */
   sys_thread *threads;    /* compute threads, and behind them the loader */
   uint32_t started, busy; /* threads that run; CPUs that sessions compute on */
   bool stop;
@@ -355,11 +354,8 @@ void serve_keep_bytes(serve_server *server, uint64_t bytes, uint64_t before); /*
 typedef struct serve_session serve_session;
 td_status serve_session_new(serve_server *server, const td_model *model, uint32_t threads, uint64_t first,
                             serve_session **out, td_error *err);
-/* Of a sequence: it has a share of the version's threads, all its bytes are counted, and it is never made anew. */
+/* Of a sequence: all its bytes are counted, and it is never made anew. */
 td_status serve_session_new_kept(serve_version *v, serve_session **out, td_error *err);
-/* The loader's: threads for sequences, beside so many workers. */
-td_status serve_make_pools(serve_version *v, uint32_t workers, td_error *err);
-void serve_free_pools(serve_version *v);
 td_session *serve_session_run(const serve_session *s);
 uint64_t serve_session_first(const serve_session *s); /* 0: it has not run */
 void serve_session_settle(serve_session *s);

@@ -4,25 +4,30 @@
 
 #include "server.h"
 
-/* Threads of a worker's share, for the sequences that take turns with them. */
-struct serve_pool {
-  serve_pool *next;
-  td_pool *pool;
-  uint32_t threads, index;
-};
-
 struct serve_session {
   serve_server *server;
   const td_model *model;
   td_session *run;
-  td_pool *pool; /* NULL: threads of its own */
   bool is_kept;
   uint32_t threads;
   uint64_t first, bytes; /* of the first run; the most of all */
 };
 
+/* The threads of all sessions that have several: made when the first of these is. */
+static td_status find_pool(serve_server *server, td_pool **pool, td_error *err) {
+  const td_pool_options options = {.size = sizeof options, .threads = (uint32_t)server->options.workers};
+  td_status status = TD_OK;
+  pthread_mutex_lock(&server->lock);
+  if (!server->pool) status = td_pool_new(&options, &server->pool, err);
+  *pool = server->pool;
+  pthread_mutex_unlock(&server->lock);
+  return status;
+}
+
+/* Its share is what the schedule counts for it. */
 static td_status make(const serve_session *s, td_session **out, td_error *err) {
-  const td_session_options options = {.size = sizeof options, .threads = s->threads, .pool = s->pool};
+  td_session_options options = {.size = sizeof options, .threads = s->threads, .weight = s->threads};
+  if (s->threads > 1) TRY(find_pool(s->server, &options.pool, err));
   return td_session_new(s->model, &options, out, err);
 }
 
@@ -44,55 +49,8 @@ td_status serve_session_new(serve_server *server, const td_model *model, uint32_
   return open_session(&as, out, err);
 }
 
-td_status serve_make_pools(serve_version *v, uint32_t workers, td_error *err) {
-  if (v->threads < 2 || !td_model_state_count(v->model)) return TD_OK; /* a caller's thread is all they have */
-  for (uint32_t i = 0; i < workers; i++) {
-    const td_pool_options options = {.size = sizeof options, .threads = v->threads};
-    const serve_pool *same = v->pools; /* the loader alone adds to them */
-    while (same && (same->threads != v->threads || same->index != i)) same = same->next;
-    if (same) continue;
-    serve_pool *own = calloc(1, sizeof *own);
-    if (!own) return base_no_memory(err, "threads");
-    const td_status status = td_pool_new(&options, &own->pool, err);
-    if (status != TD_OK) {
-      free(own);
-      return status;
-    }
-    own->threads = v->threads;
-    own->index = i;
-    pthread_mutex_lock(&v->server->lock);
-    own->next = v->pools;
-    v->pools = own;
-    pthread_mutex_unlock(&v->server->lock);
-  }
-  return TD_OK;
-}
-
-void serve_free_pools(serve_version *v) {
-  for (serve_pool *one = v->pools, *next; one; one = next) {
-    next = one->next;
-    td_pool_free(one->pool);
-    free(one);
-  }
-}
-
-/* By turns, one for each worker: all that compute at once have no more threads than the workers would. */
-static td_pool *take_pool(serve_version *v) {
-  uint32_t count = 0;
-  td_pool *taken = NULL;
-  pthread_mutex_lock(&v->server->lock);
-  for (const serve_pool *one = v->pools; one; one = one->next)
-    count += one->threads == v->threads && one->index < v->session_count;
-  for (const serve_pool *one = v->pools; one; one = one->next)
-    if (count && one->threads == v->threads && one->index == v->next_pool % count) taken = one->pool;
-  v->next_pool++;
-  pthread_mutex_unlock(&v->server->lock);
-  return taken;
-}
-
 td_status serve_session_new_kept(serve_version *v, serve_session **out, td_error *err) {
-  const serve_session as = {
-      .server = v->server, .model = v->model, .threads = 1, .is_kept = true, .pool = take_pool(v)};
+  const serve_session as = {.server = v->server, .model = v->model, .threads = v->threads, .is_kept = true};
   return open_session(&as, out, err);
 }
 

@@ -131,7 +131,7 @@ static int ask(fixture *f, const char *text, size_t count) {
   return status;
 }
 
-static int ask_path(fixture *f, const char *method, const char *path, const char *body) {
+static inline int ask_path(fixture *f, const char *method, const char *path, const char *body) {
   char text[2048];
   snprintf(text, sizeof text, "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n%s", method, path,
            strlen(body), body);

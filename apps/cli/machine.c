@@ -40,6 +40,10 @@ static td_status read_facts(const cli_args *args, facts *f, td_error *err) {
 
 static uint32_t threads_of(const facts *f) { return f->asked.count ? f->asked.count : f->machine.threads; }
 
+static bool keeps(const facts *f) {
+  return sys_keeps_threads(threads_of(f), f->topology.allowed, f->topology.quota_cpus);
+}
+
 static const char *reason(const facts *f) {
   if (f->asked.variable) return f->asked.variable;
   return f->machine.threads < f->machine.allowed_cpus ? "the whole CPUs of the cgroup's quota"
@@ -90,8 +94,9 @@ static void print_threads(const facts *f) {
   const uint32_t threads = threads_of(f);
   printf("threads: %u in a step and %u for forked tasks, by %s\n", threads, threads, reason(f));
   printf("  affinity: CPUs %s, %u of %u online; quota: ", allowed.at ? allowed.at : "?", t->allowed, t->count);
-  if (t->quota_cpus > 0) printf("%g CPUs\n", t->quota_cpus);
-  else printf("none\n");
+  if (t->quota_cpus > 0) printf("%g CPUs", t->quota_cpus);
+  else printf("none");
+  printf("; threads are kept on %s\n", keeps(f) ? "a CPU each" : "no CPU");
   base_text_free(&allowed);
 }
 
@@ -149,6 +154,7 @@ td_status cli_machine_json(const cli_args *args, json_t **machine, td_error *err
   app_json_set(object, "threads", json_integer(threads_of(&f)));
   app_json_set(object, "interop_threads", json_integer(threads_of(&f)));
   app_json_set(object, "threads_by", app_json_text(reason(&f)));
+  app_json_set(object, "threads_kept", json_boolean(keeps(&f)));
   app_json_set(object, "allowed_cpus", json_integer(m->allowed_cpus));
   app_json_set(object, "quota_cpus", m->quota_cpus > 0 ? app_json_real(m->quota_cpus) : json_null());
   app_json_set(object, "l1d_bytes", json_integer((json_int_t)m->l1d_bytes));

@@ -83,8 +83,7 @@ static td_status fill_pool(run_pool *p, const run_pool_options *o, const uint32_
     p->workers[i].cpu = i < p->cpu_count ? p->cpus[i] : UINT32_MAX;
   }
   p->crowded = p->capacity > p->cpu_count;
-  p->pins = !p->crowded && (p->share.quota_cpus <= 0 || p->share.quota_cpus >= p->cpu_count ||
-                            p->share.quota_cpus == (double)(uint32_t)p->share.quota_cpus);
+  p->pins = sys_keeps_threads(p->capacity, p->cpu_count, p->share.quota_cpus);
   TRY(run_executor_open(p, o->name, err));
   p->interop = p->threads;
   p->limit = p->threads;

@@ -141,6 +141,10 @@ uint32_t sys_usable_threads(uint32_t allowed, double quota_cpus) {
   return threads ? threads : 1;
 }
 
+bool sys_keeps_threads(uint32_t threads, uint32_t cpus, double quota_cpus) {
+  return threads <= cpus && (quota_cpus <= 0 || quota_cpus >= cpus || quota_cpus == (double)(uint32_t)quota_cpus);
+}
+
 uint32_t sys_threads_read(void) {
   int first;
   return sys_usable_threads(allowed_cpus(&first), sys_quota_read());

@@ -102,6 +102,9 @@ uint32_t sys_allowed_cpus(uint32_t *cpus, uint32_t most);
 uint32_t sys_process_cpus(uint32_t *cpus, uint32_t most);
 /* Threads that so many CPUs and a quota (0: none) allow, at least 1. */
 uint32_t sys_usable_threads(uint32_t allowed_cpus, double quota_cpus);
+/* Is each of so many threads to be kept on a CPU of its own? Not where there are fewer, nor where a part of one is the
+ * quota: that is better had on any CPU that is free. */
+bool sys_keeps_threads(uint32_t threads, uint32_t cpus, double quota_cpus);
 
 /* What the process may use now, to be compared with what it could before. */
 typedef struct sys_share {

@@ -137,6 +137,8 @@ static void memory_is_limited(void **state) {
 static void threads_are_capped(void **state) {
   (void)state;
   assert_int_equal(sys_usable_threads(8, 0), 8);
+  assert_true(sys_keeps_threads(8, 8, 0) && sys_keeps_threads(2, 8, 2) && sys_keeps_threads(8, 8, 8.5));
+  assert_false(sys_keeps_threads(9, 8, 0) || sys_keeps_threads(1, 8, 1.5) || sys_keeps_threads(1, 8, 0.5));
   assert_int_equal(sys_usable_threads(8, 2.9), 2);
   assert_int_equal(sys_usable_threads(8, 0.5), 1);
   assert_int_equal(sys_usable_threads(8, 64), 8);

@@ -41,6 +41,18 @@ class Threads(unittest.TestCase):
         later = f"m = treadle.load({LAYER!r}); a = m._here(); treadle.set_num_threads(1); print(m._here() is a)"
         self.assertEqual(in_a_child(later), "False")
 
+    def test_sessions_take_no_threads_besides(self):
+        code = f"""
+import os
+def count(): return len(os.listdir("/proc/self/task"))
+models, before = [treadle.load({LAYER!r}) for _ in range(2)], count()
+sessions = [m.session() for m in models] + [models[0].session(threads=0)]
+models[1]._idle_session()
+print(count() - before, models[0].session(threads=3) and count() - before)
+"""
+        self.assertEqual(in_a_child(code, TREADLE_NUM_THREADS="4"), "3 3")  # the last is gone again
+        self.assertEqual(in_a_child(code.replace("(threads=3) and", "(threads=3),"), TREADLE_NUM_THREADS="4").split()[-1], "5")
+
     def test_interop(self):
         code = "treadle.set_num_interop_threads(4); print(treadle.get_num_interop_threads(), treadle.get_num_threads())"
         self.assertEqual(in_a_child(code, TREADLE_NUM_THREADS="2"), "4 2")

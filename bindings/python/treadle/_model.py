@@ -131,10 +131,12 @@ class Session(_Callable):
     def __init__(self, model, threads=None, spin_us=0, state=None, print=None, interop_threads=None, timeout=None):
         self.model = model
         self.timeout = timeout
+        own = threads or spin_us or interop_threads
         threads = model.threads if threads is None else thread_count(threads, "threads")
         interop = model.interop_threads if interop_threads is None else thread_count(interop_threads, "interop_threads")
-        self._core = _core.Session(model._core, threads or _threads.default_threads, spin_us, None, print or _print,
-                                   interop or _threads.default_interop)
+        self._pool = None if own else shared_pool(threads, interop)
+        self._core = _core.Session(model._core, threads or _threads.default_threads, spin_us,
+                                   None if own else self._pool.core, print or _print, interop or _threads.default_interop)
         for name, value in (state or {}).items():
             self.set_state(name, value)
 
@@ -288,9 +290,10 @@ class Model(_Callable):
         return self._executor.submit(self.__call__, *args, out=out, **named)
 
     def session(self, threads=None, spin_us=0, state=None, print=None, interop_threads=None, timeout=None):
-        """A session with threads of its own: `threads` at most (0: those that such sessions of the model share; None: as at
-        load), `interop_threads` for what the model forks, `state`: values for states by name, `print`: called with what the
-        model prints (None: it goes to sys.stdout), `timeout`: seconds that a call may take."""
+        """A session. With a number of `threads`, `spin_us` or `interop_threads` (for what the model forks) it has threads of
+        its own, as many at most; else it shares those that calls of models have (0: of all that the machine allows; None:
+        as at load). `state`: values for states by name, `print`: called with what the model prints (None: it goes to
+        sys.stdout), `timeout`: seconds that a call may take."""
         return Session(self, threads, spin_us, state, print, interop_threads, timeout)
 
     def reset(self):

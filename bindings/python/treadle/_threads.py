@@ -1,4 +1,4 @@
-"""Threads that compute: one pool for all models of the process that ask for as many."""
+"""Threads that compute: one pool for all models of the process that ask for as many, on the CPUs that the caller may use."""
 
 import os
 import threading
@@ -22,9 +22,13 @@ class Pool:
         self.core = _core.Pool(threads, 0, interop_threads)
 
 
+def _cpus():
+    return frozenset(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1))
+
+
 def usable():
     """CPUs that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return len(_cpus())
 
 
 def set_default(threads, interop_threads):
@@ -38,13 +42,14 @@ def shared_pool(threads, interop_threads=0):
     """That of this process with so many threads; 0: what the machine allows."""
     global _lock
     threads, interop_threads = threads or default_threads, interop_threads or default_interop
-    key = (os.getpid(), 0 if threads == usable() else threads, 0 if interop_threads == usable() else interop_threads)
+    cpus = _cpus()  # of runtime.pin, where it is in force
+    key = (os.getpid(), cpus, 0 if threads == len(cpus) else threads, 0 if interop_threads == len(cpus) else interop_threads)
     pool = _pools.get(key)
     if pool is None:
         with _lock:
             pool = _pools.get(key)
             if pool is None:
-                pool = _pools[key] = Pool(*key[1:])
+                pool = _pools[key] = Pool(*key[2:])
     return pool
 
 

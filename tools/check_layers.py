@@ -3,8 +3,9 @@
 
 From the text: a room includes only the rooms that its row allows, never another room's private header (`_priv.h`), and has
 a header of its own name and a README, at most 15 lines of which say what it holds; how it works comes under a second
-heading, in at most 100 lines. Apps use base, sys, fmt and apps/common, none another's files; apps/common uses no app,
-and has no name of the command line; examples use the public header alone.
+heading, in at most 100 lines. A room of FOLDERS is reached by its header and theirs alone, which have their names; a
+folder includes what stands beside all of them, and those that come before it. Apps use base, sys, fmt and apps/common,
+none another's files; apps/common uses no app, and has no name of the command line; examples use the public header alone.
 From the objects of the release build in BUILD: a room needs symbols only of rooms that its row allows (so a plan runs from
 base, sys, kernels, plan and runtime alone), names what it exports with its prefix, and has no writable data; the shared
 library exports td_* and nothing else. Ends with a count of checks."""
@@ -28,6 +29,8 @@ PREFIXES = {
 }
 # The public header of a room where it is not <room>/<room>.h.
 HEADERS = {"api": pathlib.Path("include/treadle/treadle.h")}
+# Folders of a room, lowest first.
+FOLDERS = {"kernels": ["simd", "loops", "rows", "data", "products"]}
 
 
 class Report:
@@ -64,6 +67,19 @@ def includes(path):
             yield number, found[1] == "<", found[2]
 
 
+def folder_problem(path, room, name):
+    """What is wrong with `path`, of `room`, including `name`, where that is in a room of FOLDERS. None: nothing."""
+    target, _, inner = name.partition("/")
+    if target not in FOLDERS:
+        return None
+    if room != target:
+        public = [f"{target}.h"] + [f"{folder}/{folder}.h" for folder in FOLDERS[target]]
+        return None if inner in public or inner.endswith(".def") else "is not a public header"
+    own, other = (FOLDERS[target].index(file.parts[0]) if len(file.parts) > 1 else -1
+                  for file in (path.relative_to(SRC / room), pathlib.Path(inner)))
+    return "is of a folder above" if other > own else None
+
+
 def include_problems(folder, room, allowed, rooms):
     for path in sorted(folder.rglob("*.[chi]*")):
         for number, system, name in includes(path):
@@ -79,6 +95,8 @@ def include_problems(folder, room, allowed, rooms):
                 yield f'{at}: may not include "{name}"'
             elif target != room and name.endswith("_priv.h"):
                 yield f'{at}: "{name}" is private to {target}'
+            elif folder_problem(path, room, name):
+                yield f'{at}: "{name}" {folder_problem(path, room, name)}'
 
 
 def app_problems(folder):

@@ -1,7 +1,7 @@
 /* build.c -- from kernels to functions: units of text, found in the cache or compiled, several at once, and loaded. */
 #include "codegen/codegen_priv.h"
 #include "base/digest.h"
-#include "kernels/loops/fused.h"
+#include "kernels/loops/loops.h"
 #include "sys/code.h"
 #include "sys/sys.h"
 

@@ -6,7 +6,7 @@
 
 #include <stdatomic.h>
 
-/* One program: a loop of its own, or the chain of a product's epilogue (kernels/loops/fused.h). `run` takes the place
+/* One program: a loop of its own, or the chain of a product's epilogue (kernels/loops/loops.h). `run` takes the place
  * of a kernel: it is called as one, and counts on the call's attribute 0 being the program. `body` is what a product's
  * kernel gets as its call's code. */
 typedef struct codegen_kernel {

@@ -3,7 +3,7 @@
  * many rows as a vector has lanes. Names of values are those of the program's text. */
 #include "codegen/codegen_priv.h"
 #include "fmt/zip.h"
-#include "kernels/loops/fused.h"
+#include "kernels/loops/loops.h"
 #include "kernels/simd/simd.def" /* what words types have */
 #include "loop/loop.h"
 
@@ -14,7 +14,7 @@
 #include "codegen/prelude.inc" /* the text that opens each file, deflated: packed_prelude of PRELUDE_BYTES */
 
 static const char frame[] =
-    "\n/* ---- what kernels/loops/fused.h says ---- */\n\n"
+    "\n/* ---- what kernels/loops/loops.h says ---- */\n\n"
     "typedef struct td_rows {\n"
     "  const void *in[%d];\n  int64_t pitch[%d];\n  void *out[%d];\n  int64_t out_pitch[%d];\n"
     "  int64_t rows, n;\n  float *kept;\n  uint64_t scalars, stream;\n  const void *program;\n} td_rows;\n"

@@ -3,7 +3,7 @@
  * is told once. */
 #include "codegen/codegen.h"
 #include "compile/compile_priv.h"
-#include "kernels/loops/fused.h"
+#include "kernels/loops/loops.h"
 #include "loop/loop.h"
 #include "sys/sys.h"
 

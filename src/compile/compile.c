@@ -3,7 +3,7 @@
  *     graph ──passes (the last ones fuse)──▶ graph ──compile_generate──▶ code ──lower_graph──▶ plan
  */
 #include "compile/compile_priv.h"
-#include "kernels/speed.h"
+#include "kernels/kernels.h"
 #include "passes/passes.h"
 #include "sys/sys.h"
 

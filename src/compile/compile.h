@@ -3,7 +3,6 @@
 #define COMPILE_COMPILE_H
 #include "ir/ir.h"
 #include "kernels/kernels.h"
-#include "kernels/tuning.h"
 #include "plan/plan.h"
 
 /* A backend; each is checked against the one before it. */

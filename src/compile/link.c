@@ -2,7 +2,7 @@
 #include "codegen/codegen.h"
 #include "compile/compile_priv.h"
 #include "ir/eval.h"
-#include "kernels/loops/fused.h"
+#include "kernels/loops/loops.h"
 
 #include <string.h>
 

@@ -11,8 +11,8 @@
  * loop's rows: a transposed operand costs more tile by tile than in an unfused loop, which transposes as many rows at
  * a time as pays. */
 #include "fuse/fuse_priv.h"
-#include "kernels/products/conv.h"
-#include "kernels/loops/fused.h"
+#include "kernels/products/products.h"
+#include "kernels/loops/loops.h"
 
 typedef struct chaining {
   ir_graph *graph;

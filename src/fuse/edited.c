@@ -2,7 +2,7 @@
  * checksum: as long as nobody has changed it, the graph's own loops count, which may have been changed instead. */
 #include "base/digest.h"
 #include "fuse/fuse_priv.h"
-#include "kernels/loops/fused.h"
+#include "kernels/loops/loops.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* emit.c -- from a group of nodes to a node td::fused: its program, by each member's own `lower`, in the order of
  * the block; stores come last, so that a result may take the memory of an operand. */
 #include "fuse/fuse_priv.h"
-#include "kernels/loops/fused.h"
+#include "kernels/loops/loops.h"
 #include "kernels/kernels.h"
 
 #include <stdlib.h>

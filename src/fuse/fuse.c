@@ -5,7 +5,7 @@
  * computed twice. Where it saves almost none, live ranges would only grow. Nodes without a lowering (products with
  * their epilogues, and what built-in kernels do better) stay as they are. */
 #include "fuse/fuse_priv.h"
-#include "kernels/loops/fused.h"
+#include "kernels/loops/loops.h"
 
 #include <stdio.h>
 #include <string.h>

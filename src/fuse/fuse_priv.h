@@ -64,7 +64,7 @@ static inline bool fuse_in_row(const fuse_group *g, int32_t axis) {
 /* `value`, which stands for elements of `dtype`, with the digits that these have. */
 uint16_t fuse_rounded(const ir_graph *graph, fuse_built *built, uint16_t value, td_dtype dtype);
 /* Would a few short rows at a time be run, since operands repeat along the axis outside of them? Loops that do not
- * reduce take that axis into their rows (kernels/loops/fused.h). */
+ * reduce take that axis into their rows (kernels/loops/loops.h). */
 bool fuse_runs_few_rows(const fuse_state *f, const fuse_group *g, const fuse_built *built);
 /* What the group reads and writes. */
 double fuse_bytes(const fuse_state *f, const fuse_group *g, const fuse_built *built);

@@ -1,6 +1,6 @@
 /* print.c -- the fused loops of a graph as text, and why what could be in one, or moves data alone, is in none. */
 #include "fuse/fuse_priv.h"
-#include "kernels/loops/fused.h"
+#include "kernels/loops/loops.h"
 
 #include <string.h>
 

@@ -34,7 +34,7 @@ enum { KERN_IN_BIAS = 2, KERN_IN_RESIDUAL, KERN_IN_SCALE, KERN_IN_SHIFT, KERN_EP
 /* Most operands of an operator with a chain. */
 enum { KERN_CHAIN_END = KERN_EPILOGUE_END + BASE_PROGRAM_OPERANDS - 1 };
 
-/* A chain at work on one thread: see fused.h. */
+/* A chain at work on one thread: see loops/loops.h. */
 typedef struct kern_chain kern_chain;
 /* Does the chain among the attributes of an operator that may have one stand in front of its product? */
 bool kern_chain_in_front(const base_attrs *attrs);

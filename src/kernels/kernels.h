@@ -5,6 +5,7 @@
 #define KERNELS_KERNELS_H
 #include "base/base.h"
 #include "kernels/epilogue.h"
+#include "kernels/tuning.h"
 
 typedef enum kern_family {
 #define FAMILY(name) KERN_##name,

@@ -1,9 +1,7 @@
 /* kernels_priv.h -- what tables of kernels share with the kernels of levels. */
 #ifndef KERNELS_KERNELS_PRIV_H
 #define KERNELS_KERNELS_PRIV_H
-#include "kernels/loops/fused.h"
 #include "kernels/kernels.h"
-#include "kernels/products/packing.h"
 
 #define LEVEL(name, architecture, needs, ...) enum { KERN_NEEDS_##name = needs };
 #define PART LEVEL
@@ -27,7 +25,7 @@
 #undef BF16
 #undef TILES
 
-/* Of a level: simd/wide/rows.c. */
+/* Of a level: simd/wide/level.c. */
 typedef struct kern_row_list {
   const kern_row *at;
   uint32_t count;

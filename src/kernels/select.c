@@ -17,9 +17,9 @@ static const kern_row rows[] = {
 enum { ROW_COUNT = sizeof rows / sizeof *rows };
 
 #define PART(name, ...) extern const kern_row_list kern_row_list_##name;
-#define LEVEL(name, ...)                                 \
-  extern const kern_fused_level kern_fused_level_##name; \
-  extern const kern_packing kern_packing_##name;         \
+#define LEVEL(name, ...)                                        \
+  extern const struct kern_fused_level kern_fused_level_##name; \
+  extern const struct kern_packing kern_packing_##name;         \
   PART(name, )
 #include "base/levels.def"
 #undef PART

@@ -1,8 +1,6 @@
 /* tuning.c -- the numbers of tuning.def by CPU. */
 #include "kernels/tuning.h"
 
-#include "base/speed.h"
-
 #include <string.h>
 
 static const kern_tuning defaults = {
@@ -82,3 +80,12 @@ kern_tuning kern_tuning_for(const char *vendor, uint32_t family, uint32_t model)
 }
 
 const kern_tuning *kern_tuning_of(const base_call *call) { return call->tuning ? call->tuning : &defaults; }
+
+base_speed kern_speed(const kern_tuning *t) {
+  base_speed speed = base_speed_default;
+  if (!t) return speed;
+  speed.far_per_ns = (double)t->far_per_ns;
+  speed.hand_over_ns = (double)t->hand_over_ns;
+  speed.thread_ns = (double)t->thread_ns;
+  return speed;
+}

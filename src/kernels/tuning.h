@@ -3,6 +3,7 @@
 #ifndef KERNELS_TUNING_H
 #define KERNELS_TUNING_H
 #include "base/base.h"
+#include "base/speed.h"
 
 typedef struct kern_tuning {
 #define TUNING(name, value, threads, candidates, what) int64_t name;
@@ -26,4 +27,7 @@ kern_tuning kern_tuning_for(const char *vendor, uint32_t family, uint32_t model)
 td_status kern_tuning_set(kern_tuning *t, const char *text, td_error *err);
 /* That of the call; where it has none, the defaults. */
 const kern_tuning *kern_tuning_of(const base_call *call);
+/* The model of speed of a CPU whose tuning is known: base_speed_default with the numbers that the tuning has. NULL: the
+ * default. */
+base_speed kern_speed(const kern_tuning *t);
 #endif

@@ -9,9 +9,8 @@
  *
  * Requires: packed weights; behind the pass chain, which moves loops into products. Keeps: shapes. Breaks: the types of
  * such values. */
-#include "kernels/products/expand.h"
+#include "kernels/products/products.h"
 #include "kernels/kernels.h"
-#include "kernels/products/pack.h"
 #include "passes/passes_priv.h"
 
 /* A pool or a concatenation. */

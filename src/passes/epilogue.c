@@ -11,7 +11,7 @@
  * Requires: a verified graph; the product's result used here alone. Keeps: types. Breaks: bit equality, where two
  * constant vectors become one. */
 #include "passes/passes_priv.h"
-#include "kernels/products/conv.h"
+#include "kernels/products/products.h"
 #include "kernels/kernels.h"
 
 #include <math.h>

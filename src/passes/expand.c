@@ -6,9 +6,8 @@
  * Requires: weights that are packed, f32 or pairs of bf16; the convolution without groups or any epilogue but a bias
  * and an activation, of stride 1 and without padding unless its image stands channels first; a window for which there
  * is a kernel, and sizes at which it pays (kernels/products/expand.h). Keeps: types, bits. Breaks: nothing. */
-#include "kernels/products/expand.h"
+#include "kernels/products/products.h"
 #include "kernels/kernels.h"
-#include "kernels/products/pack.h"
 #include "passes/passes_priv.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
  *
  * Requires: a verified graph. Keeps: types, and every bit: a kernel without a table makes the same one for itself,
  * whenever it runs. Breaks: nothing. */
-#include "kernels/rows/fourier.h"
+#include "kernels/rows/rows.h"
 #include "passes/passes_priv.h"
 
 #include <string.h>

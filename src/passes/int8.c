@@ -11,7 +11,7 @@
  * where first and last permute as the pass channels_last says; int8_between.c has what stands between products.
  * Requires: a verified graph; comes before constants are folded, which would make f32 of quantised weights. Keeps:
  * types. Breaks: nothing but rounding: sums are exact, their scales are multiplied in one order. */
-#include "kernels/products/pack_i8.h"
+#include "kernels/products/products.h"
 #include "passes/int8_priv.h"
 
 #include <math.h>

@@ -12,7 +12,7 @@
  *
  * Rules of the pass int8. What is kept: types; numbers, but for the rounding that kern_i8_direct (pack_i8.h) tells, and
  * that of a norm's shifts to the unit of the sums. */
-#include "kernels/products/pack_i8.h"
+#include "kernels/products/products.h"
 #include "passes/int8_priv.h"
 
 #include <math.h>

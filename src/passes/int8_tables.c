@@ -8,7 +8,7 @@
  * Rules of the pass int8. What is kept: types; the numbers of tables, which operators' references fill; of the others
  * but for rounding: they are ONNX Runtime's QLinearAdd and so on (ops/native/between_i8.c). */
 #include "ir/eval.h"
-#include "kernels/attrs.h"
+#include "kernels/kernels.h"
 #include "passes/int8_priv.h"
 
 #include <math.h>

@@ -11,7 +11,7 @@
  * Requires: a verified graph; parts used by this attention alone, through views of any strides; features in whole
  * panels; before prepack. Keeps: types. Breaks: bit equality where a scale is folded. */
 #include "kernels/kernels.h"
-#include "kernels/products/packing.h"
+#include "kernels/products/products.h"
 #include "passes/passes_priv.h"
 
 #include <string.h>

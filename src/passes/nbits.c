@@ -9,7 +9,7 @@
  * x of half precision is cast, and the result back.
  * Requires: a verified graph; comes before constants are folded, which would make f32 of the weights, and behind int8,
  * which takes what is quantised on both sides. Keeps: types. Breaks: bit equality: sums are in the kernel's order. */
-#include "kernels/products/pack_nbits.h"
+#include "kernels/products/products.h"
 #include "passes/passes_priv.h"
 
 #include <math.h>

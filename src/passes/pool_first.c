@@ -6,7 +6,7 @@
  * Requires: channels last; the convolution's result used by the pool alone, no activation and no residual on it. Keeps:
  * types. Breaks: bit equality: sums are taken in another order. */
 #include "passes/passes_priv.h"
-#include "kernels/epilogue.h"
+#include "kernels/kernels.h"
 
 #include <string.h>
 

@@ -10,7 +10,7 @@
  * scale is folded; with Winograd and Strassen, rounding. Weights that the pass batchnorm left to this one
  * (ir_graph.scaled) are there behind it, if anybody still reads them. */
 #include "kernels/kernels.h"
-#include "kernels/products/packing.h"
+#include "kernels/products/products.h"
 #include "passes/passes_priv.h"
 
 #include <string.h>

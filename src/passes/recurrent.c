@@ -5,7 +5,7 @@
  * bit equality (gates are computed in f32); the packed weights are a copy. */
 #include "base/size.h"
 #include "kernels/kernels.h"
-#include "kernels/products/recurrent.h"
+#include "kernels/products/products.h"
 #include "passes/passes_priv.h"
 
 #include <string.h>

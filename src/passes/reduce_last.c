@@ -3,7 +3,7 @@
  *     prod(x) {dim = [0]}    -> prod(permute(x, [1, 2, 0])) {dim = [-1]}
  *
  * Requires: a verified graph; known axes. Keeps: types, numbers (sums are taken in another order). Breaks: nothing. */
-#include "kernels/loops/fused.h"
+#include "kernels/loops/loops.h"
 #include "passes/passes_priv.h"
 
 #include <string.h>

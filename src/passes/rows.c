@@ -10,7 +10,7 @@
  *
  * Requires: a verified graph; nodes of the graph's own block; constant indices. Keeps: types. Breaks: bit equality:
  * kernels may add otherwise for one row than for many. */
-#include "kernels/epilogue.h"
+#include "kernels/kernels.h"
 #include "passes/passes_priv.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/attrs.h"
+#include "kernels/kernels.h"
 #include "runtime/steps_priv.h"
 
 enum { SHOWN = 4 /* nodes that are named */ };
@@ -29,7 +29,7 @@ static void put_nodes(const plan_exe *plan, const plan_step *step, td_error *err
   put(err, step->origin_count > SHOWN ? ", ...)" : ")");
 }
 
-/* The node of a fused loop whose operation is at fault, where the kernel told which that is (kernels/loops/fused.h) and
+/* The node of a fused loop whose operation is at fault, where the kernel told which that is (kernels/loops/loops.h) and
  * the loop knows where it came from; else the step's first. */
 static base_str name_of(const plan_exe *plan, const plan_step *step, td_error *err) {
   const bool call = step->kind == PLAN_CALL;

@@ -4,7 +4,7 @@
  * made in place: see join.c. */
 #include "compile/compile.h"
 #include "fuse/fuse.h"
-#include "kernels/loops/fused.h"
+#include "kernels/loops/loops.h"
 #include "ops/ops.h"
 #include "runtime/harness.h"
 #include "treadle/treadle.h"

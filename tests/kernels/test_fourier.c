@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "kernels/rows/fourier.h"
+#include "kernels/rows/rows.h"
 
 enum { LEVELS = 4 };
 

@@ -1,7 +1,7 @@
 /* Activations an element at a time: what their formulas give, computed elsewhere, in f64 and rounded once in f32. */
 #include "test.h"
 
-#include "kernels/loops/fused.h"
+#include "kernels/loops/loops.h"
 
 #include <math.h>
 

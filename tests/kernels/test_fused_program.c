@@ -1,7 +1,7 @@
 /* Programs that are read once for all calls of a step: what each call would read, and nothing of what is damaged. */
 #include "test.h"
 
-#include "kernels/loops/fused.h"
+#include "kernels/loops/loops.h"
 
 enum { OPS = 6, WORDS = 1 + OPS * BASE_PROGRAM_WORDS };
 

@@ -2,7 +2,7 @@
  * and floats and words of any bits, as the plain conversions of base give them. */
 #include "test.h"
 
-#include "kernels/loops/fused.h"
+#include "kernels/loops/loops.h"
 #include "kernels/kernels.h"
 #include "sys/sys.h"
 

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "kernels/products/pack.h"
-#include "kernels/speed.h"
 #include "kernels/tuning.h"
 
 static void texts_set_numbers(void **state) {

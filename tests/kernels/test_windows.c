@@ -3,7 +3,7 @@
  * each other and at an image's edges. Neither the batch nor the number of workers changes a bit. */
 #include "kernels/run_kernel.h"
 
-#include "kernels/rows/pool.h"
+#include "kernels/rows/rows.h"
 
 #include <math.h>
 

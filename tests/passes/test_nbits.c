@@ -1,6 +1,5 @@
 /* Products with weights of 4, 8 and 16 bits keep them so. */
-#include "kernels/products/pack.h"
-#include "kernels/products/pack_conv.h"
+#include "kernels/products/products.h"
 #include "passes/numbers.h"
 
 /* On every level of this machine; those with kernels take the product as one. */

@@ -1,5 +1,5 @@
-/* blocks.c -- see blocks.h. */
-#include "kernels/data/blocks.h"
+/* blocks.c -- see data.h. */
+#include "kernels/data/data.h"
 
 #include <string.h>
 

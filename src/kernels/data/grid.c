@@ -1,4 +1,4 @@
-/* grid.c -- KERN_GRID_SAMPLE: td::grid_sample of f32 and f64 (grid.h), operands of any strides.
+/* grid.c -- KERN_GRID_SAMPLE: td::grid_sample of f32 and f64 (data.h), operands of any strides.
  *
  * The taps of a position are found once for all channels. Where the channels of a pixel lie side by side they are
  * summed a block at a time; where they do not, and there are enough of them and of positions, a block of channels is
@@ -6,7 +6,7 @@
  *
  *     x [C, pixels]  ->  transposed [pixels, BLOCK]  --sums of taps-->  made [positions, BLOCK]  ->  y [C, positions]
  */
-#include "kernels/data/grid.h"
+#include "kernels/data/data.h"
 #include "kernels/kernels_priv.h"
 #include "kernels/data/move_priv.h"
 

@@ -1,6 +1,6 @@
 /* order.c -- KERN_ORDER: aten::topk and aten::sort of dense f32. A few of many go through a heap of as many keys; all,
  * or a good part of them, through a radix sort. */
-#include "kernels/data/order.h"
+#include "kernels/data/data.h"
 #include "kernels/kernels_priv.h"
 
 enum { DIGIT_BITS = 8, DIGITS = 32 / DIGIT_BITS, BUCKETS = 1 << DIGIT_BITS };

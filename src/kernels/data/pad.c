@@ -1,5 +1,5 @@
-/* pad.c -- see pad.h. */
-#include "kernels/data/pad.h"
+/* pad.c -- see data.h. */
+#include "kernels/data/data.h"
 #include "base/size.h"
 
 static int64_t wrap(int64_t at, int64_t size) { return at % size < 0 ? at % size + size : at % size; }

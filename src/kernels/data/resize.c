@@ -1,6 +1,6 @@
-/* resize.c -- see resize.h. Coordinates are computed in f32, as every engine that models were exported for does: in
+/* resize.c -- see data.h. Coordinates are computed in f32, as every engine that models were exported for does: in
  * double a scale such as 0.6f lands on the other side of a pixel's edge. */
-#include "kernels/data/resize.h"
+#include "kernels/data/data.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
-/* roi.c -- KERN_ROI_ALIGN: td::roi_align of dense f32, means alone; see roi.h. Where samples lie is found once for all
+/* roi.c -- KERN_ROI_ALIGN: td::roi_align of dense f32, means alone; see data.h. Where samples lie is found once for all
  * channels. */
-#include "kernels/data/roi.h"
+#include "kernels/data/data.h"
 #include "kernels/kernels_priv.h"
 
 #include <math.h>

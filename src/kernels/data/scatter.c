@@ -3,7 +3,7 @@
  *
  * Tasks are parts of the result that no update crosses: each copies its part of x, and takes all updates that fall into
  * it in their order. So results depend on nothing else, and what lies side by side is moved as a run. */
-#include "kernels/data/scatter.h"
+#include "kernels/data/data.h"
 #include "kernels/index_priv.h"
 #include "kernels/kernels_priv.h"
 #include "kernels/data/move_priv.h"

@@ -2,7 +2,7 @@
  * areas are computed once per box, and those of the selected stand side by side. */
 #include "base/size.h"
 #include "kernels/kernels_priv.h"
-#include "kernels/data/order.h"
+#include "kernels/data/data.h"
 
 enum { BOXES, SCORES, MOST, OVERLAP, LEAST_SCORE }; /* operands */
 enum { BLOCK = 16 };                                /* selected boxes that are passed by at once */

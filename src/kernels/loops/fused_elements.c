@@ -2,7 +2,7 @@
  * vectors for, and functions that no vectors have. Small rather than fast: floats go through one function per row in
  * double, whole numbers through one loop per row and width; what generated code does often it does in vectors of its
  * own. */
-#include "kernels/loops/fused.h"
+#include "kernels/loops/loops.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* fused_priv.h -- what the files of fused loops share: the space of a call, and its tiles. */
 #ifndef KERNELS_FUSED_PRIV_H
 #define KERNELS_FUSED_PRIV_H
-#include "kernels/loops/fused.h"
+#include "kernels/loops/loops.h"
 #include "kernels/kernels_priv.h"
 
 enum { COLUMNS = BASE_PROGRAM_OPERANDS + BASE_PROGRAM_OUTS }; /* of strides: those of operands, then those of outputs */

@@ -1,6 +1,6 @@
 /* fused_program.c -- programs with what running them asks for: read from attributes and verified once for all calls of
  * a step. */
-#include "kernels/loops/fused.h"
+#include "kernels/loops/loops.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* conv_image.c -- the pointers of conv_image.h. */
-#include "kernels/products/conv_image.h"
+/* conv_image.c -- the pointers of conv_image_priv.h. */
+#include "kernels/products/conv_image_priv.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* conv_pixels_priv.h -- a form of KERN_CONV for layers where what a pixel costs besides its sums counts: few weights,
- * and pixels at one pitch. First layers read the image with channels first as it is (conv_image.h); 1x1 convolutions
- * read pixels. */
+ * and pixels at one pitch. First layers read the image with channels first as it is (conv_image_priv.h); 1x1
+ * convolutions read pixels. */
 #ifndef KERNELS_CONV_PIXELS_PRIV_H
 #define KERNELS_CONV_PIXELS_PRIV_H
 #include "kernels/products/conv.h"

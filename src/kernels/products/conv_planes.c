@@ -1,4 +1,4 @@
-/* conv_planes.c -- convolutions whose lanes are pixels (conv_planes.h).
+/* conv_planes.c -- convolutions whose lanes are pixels (conv_planes_priv.h).
  *
  * A task brings what a band of pixels sees into planes, one for each channel and phase of the strides, with zeros
  * around, such that every tap lies at one distance from its pixel, whichever that is. Pixels are counted along lines of
@@ -8,7 +8,7 @@
  *
  *     | zeros  line 0 of the band  zeros | zeros  line 1  zeros | ...        a plane
  *       ^ offsets[k] + m, for tap k of pixel m */
-#include "kernels/products/conv_planes.h"
+#include "kernels/products/conv_planes_priv.h"
 #include "kernels/products/pack_conv.h"
 #include "kernels/tasks_priv.h"
 

@@ -2,7 +2,7 @@
  * their registers and leave the rest to these rows. */
 #ifndef KERNELS_EPILOGUE_PRIV_H
 #define KERNELS_EPILOGUE_PRIV_H
-#include "kernels/loops/fused.h"
+#include "kernels/loops/loops.h"
 #include "kernels/simd/simd_priv.h"
 
 /* The epilogue of columns `column`... of rows `row`... of an output: its vectors start there. */

@@ -14,7 +14,7 @@
 #ifndef KERNELS_IMAGE_PRODUCT_PRIV_H
 #define KERNELS_IMAGE_PRODUCT_PRIV_H
 #include "kernels/products/conv.h"
-#include "kernels/products/product_tile_priv.h"
+#include "kernels/simd/product_tile_priv.h"
 #include "kernels/simd/simd_priv.h"
 
 typedef struct image_product image_product;

@@ -1,6 +1,7 @@
 /* pack.c -- panels from matrices of any strides. Blocks of rows bound the distance between what is read and written, so
  * that a transposing pack uses every line it loads while it is in L1. */
 #include "kernels/kernels_priv.h"
+#include "kernels/products/packing.h"
 
 #include <string.h>
 

@@ -32,4 +32,6 @@ typedef struct pixel_tiles {
 
 /* 1 <= panels <= PIXEL_MAX_PANELS. */
 void KERN_NAME(pixel_tiles)(const pixel_tiles *p, int64_t panels);
+/* The same where an element is a pair of bf16. */
+void KERN_PART_NAME(pixel_pairs)(const pixel_tiles *p, int64_t panels);
 #endif

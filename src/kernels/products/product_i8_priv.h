@@ -6,7 +6,7 @@
 #include "kernels/products/conv.h"
 #include "kernels/products/epilogue_priv.h"
 #include "kernels/products/pack_i8.h"
-#include "kernels/products/product_tile_priv.h"
+#include "kernels/simd/product_tile_priv.h"
 
 typedef struct i8_product {
   const base_call *call;

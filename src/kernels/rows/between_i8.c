@@ -1,5 +1,5 @@
 /* between_i8.c -- td::add_i8, td::mul_i8, td::avg_pool_i8: what no level has a part in. */
-#include "kernels/rows/between_i8.h"
+#include "kernels/rows/rows.h"
 #include "kernels/loops/elementwise_priv.h"
 #include "kernels/tasks_priv.h"
 

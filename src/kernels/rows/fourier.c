@@ -1,5 +1,5 @@
-/* fourier.c -- see fourier.h: how a transform is done, and its table. */
-#include "kernels/rows/fourier.h"
+/* fourier.c -- see rows.h: how a transform is done, and its table. */
+#include "kernels/rows/rows.h"
 
 #include <math.h>
 #include <string.h>

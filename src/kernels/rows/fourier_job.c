@@ -1,5 +1,5 @@
-/* fourier_job.c -- see fourier_job.h. */
-#include "kernels/rows/fourier_job.h"
+/* fourier_job.c -- see fourier_job_priv.h. */
+#include "kernels/rows/fourier_job_priv.h"
 
 #include "base/error.h"
 

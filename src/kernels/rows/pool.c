@@ -1,7 +1,7 @@
 /* pool.c -- KERN_MAX_POOL of 8 bits: td::max_pool over [N, spatial..., C], a row of the result at a time: the
  * maxima of the rows of x that it sees, then those of their pixels. Loops along channels are left to the compiler. And
  * the axes of windows, for all kernels of pools. */
-#include "kernels/rows/pool.h"
+#include "kernels/rows/rows.h"
 #include "kernels/kernels_priv.h"
 
 #include <string.h>

@@ -9,7 +9,7 @@
  * intrinsics of compilers do not. */
 #ifndef KERNELS_AMX_PRIV_H
 #define KERNELS_AMX_PRIV_H
-#include "kernels/products/product_tile_priv.h"
+#include "kernels/simd/product_tile_priv.h"
 #include "kernels/simd/simd_priv.h"
 
 enum { AMX_ROWS = 16, AMX_MOST_ROWS = 2 * AMX_ROWS, AMX_BYTES = 64, AMX_COLUMNS = 16 };

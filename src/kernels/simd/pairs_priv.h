@@ -7,7 +7,7 @@
  * which the kernels are tested where there is no such instruction, keeps them. */
 #ifndef KERNELS_PAIRS_PRIV_H
 #define KERNELS_PAIRS_PRIV_H
-#include "kernels/products/gemm_priv.h"
+#include "kernels/simd/simd_priv.h"
 #include "kernels/simd/wide/narrow_priv.h"
 
 #if defined __AVX512BF16__
@@ -49,7 +49,6 @@ V_INLINE vf p_round_two(vf low, vf high) {
   return both;
 }
 #endif
-void KERN_PART_NAME(pixel_pairs)(const pixel_tiles *p, int64_t panels);
 /* V_LANES pairs from as many times two floats. */
 V_INLINE vf p_narrow(const float *from) { return p_round_two(v_load(from), v_load(from + V_LANES)); }
 V_INLINE vf p_widen(lanes_bf16 x) {

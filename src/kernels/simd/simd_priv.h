@@ -73,8 +73,8 @@ typedef uint32_t vu __attribute__((vector_size(4 * KERN_LANES), may_alias));
 #define KERN_NAME(function) KERN_OF(function, KERN_LEVEL)
 #define KERN_PART_NAME(function) KERN_OF(function, KERN_ROWS_OF)
 
-extern const kern_fused_level KERN_NAME(fused_level);
-extern const kern_packing KERN_NAME(packing);
+extern const struct kern_fused_level KERN_NAME(fused_level);
+extern const struct kern_packing KERN_NAME(packing);
 extern const kern_row_list KERN_PART_NAME(row_list);
 #define KERNEL(...)
 #define WIDE(family, flags, function) td_status KERN_NAME(function)(const base_call *call);

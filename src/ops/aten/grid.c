@@ -4,7 +4,7 @@
  *     td::grid_sample  y[n, c, p] = sum of weights of taps times x[n, c, tap], taps around grid[n, p] (ONNX
  *                      GridSample 16)
  *     td::affine_grid  grid[p] = theta (p, 1), p the positions of the result in [-1, 1] (ONNX AffineGrid 20) */
-#include "kernels/data/grid.h"
+#include "kernels/data/data.h"
 #include "ops/common/kernel_priv.h"
 
 static const ir_attr sample_attrs[] = {KERN_GRID_LIST(OPS_ATTR_ROW)};

@@ -1,8 +1,8 @@
-/* pad.c -- borders around a tensor. All modes share one walk over the tables of kernels/data/pad.h.
+/* pad.c -- borders around a tensor. All modes share one walk over the tables of kernels/data/data.h.
  *
  * y[i] = x[i - begin] inside; outside: constant_pad_nd a number, reflection_pad mirrored at the edge element,
  * replication_pad the edge element, circular_pad i modulo the size. PyTorch's pads; ONNX Pad 2. */
-#include "kernels/data/pad.h"
+#include "kernels/data/data.h"
 #include "ops/common/kernel_priv.h"
 #include "ops/common/move_priv.h"
 #include "base/size.h"

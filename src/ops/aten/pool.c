@@ -7,7 +7,7 @@
  *     td::lp_pool             (sum of |x|^p of the window)^(1/p) (ONNX LpPool 1)
  *     td::avg_pool_i8         mean of dequantised values, quantised again (com.microsoft QLinearAveragePool 1)
  *     td::max_unpool          0, and x[k] at index k (ONNX MaxUnpool 9) */
-#include "kernels/rows/between_i8.h"
+#include "kernels/rows/rows.h"
 #include "kernels/kernels.h"
 #include "ops/common/window_priv.h"
 

@@ -6,7 +6,7 @@
  *                                         10)
  *     td::center_crop_pad                 the middle of x, or x in the middle of zeros (ONNX CenterCropPad 18)
  *     aten::col2im                        sum of all columns' windows where they lie in the image (ONNX Col2Im 18) */
-#include "kernels/data/blocks.h"
+#include "kernels/data/data.h"
 #include "ops/common/kernel_priv.h"
 #include "ops/common/move_priv.h"
 #include "base/size.h"

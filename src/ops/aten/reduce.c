@@ -313,7 +313,7 @@ static const kern_row *kernel_for(const ir_kernel_query *query, kern_family fami
 
 #define REDUCE(family, function, ...) \
   static const kern_row *kernel_##function(const ir_kernel_query *query) { return kernel_for(query, KERN_##family); }
-#include "kernels/rows/reduce.def"
+#include "kernels/reduce.def"
 #undef REDUCE
 
 /* Sum and its like, along the row of a loop: of the elements, or of their squares. */

@@ -5,7 +5,7 @@
  *
  * y[o] = sum over t of weight[o, t] x[index[o, t]] along each axis; nearest, linear or cubic (Keys 1981). ONNX
  * Resize 10. */
-#include "kernels/data/resize.h"
+#include "kernels/data/data.h"
 #include "ops/common/kernel_priv.h"
 
 #include <math.h>

@@ -6,7 +6,7 @@
  * DeformConv 19.
  *     td::deform_conv  y[m, o] = bias[m] + sum over c, t of w[m, c, t] mask[o, t] x[c, position of tap t of o +
  *                      offset[o, t]] */
-#include "kernels/data/roi.h"
+#include "kernels/data/data.h"
 #include "ops/common/kernel_priv.h"
 #include "ops/common/window_priv.h"
 

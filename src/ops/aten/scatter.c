@@ -7,7 +7,7 @@
  *     td::scatter_nd      y = x; y[index[i, 0], index[i, 1], ...] likewise (ONNX ScatterND 11)
  *     td::tensor_scatter  y = x; y[n, start[n] + k] = updates[n, k] (ONNX TensorScatter 24) */
 #include "kernels/kernels.h"
-#include "kernels/data/scatter.h"
+#include "kernels/data/data.h"
 #include "ops/common/move_priv.h"
 #include "base/size.h"
 

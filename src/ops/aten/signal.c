@@ -8,7 +8,7 @@
  *                      ...)
  *     td::mel_weights  triangles between frequencies equally far apart in 2595 log10(1 + f / 700) (ONNX
  *                      MelWeightMatrix 17) */
-#include "kernels/rows/fourier.h"
+#include "kernels/rows/rows.h"
 #include "kernels/kernels.h"
 #include "ops/common/ops_priv.h"
 

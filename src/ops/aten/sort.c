@@ -5,7 +5,7 @@
  *     aten::sort  all values in order, and their indices (PyTorch sort)
  *     td::unique  the distinct values, first indices, inverse, counts (ONNX Unique 11)
  *     aten::mode  the most frequent value and an index of it (PyTorch mode) */
-#include "kernels/data/order.h"
+#include "kernels/data/data.h"
 #include "ops/common/kernel_priv.h"
 #include "ops/common/move_priv.h"
 #include "ops/common/sort_priv.h"

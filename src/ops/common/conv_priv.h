@@ -2,7 +2,7 @@
  * references' way over aten::convolution's body. */
 #ifndef OPS_CONV_PRIV_H
 #define OPS_CONV_PRIV_H
-#include "kernels/products/conv.h"
+#include "kernels/products/products.h"
 #include "ops/common/epilogue_priv.h"
 
 /* The dims of what comes out, of an x whose rank is known; checks the attributes. more: output padding of a transposed

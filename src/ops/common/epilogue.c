@@ -1,6 +1,6 @@
 /* epilogue.c -- epilogues of operators: shapes, the plain-loop definition, test operands. */
-#include "kernels/loops/fused.h"
-#include "kernels/products/pack.h"
+#include "kernels/loops/loops.h"
+#include "kernels/products/products.h"
 #include "loop/loop.h"
 #include "ops/common/epilogue_priv.h"
 

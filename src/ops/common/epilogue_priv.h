@@ -2,7 +2,7 @@
  * definition. */
 #ifndef OPS_EPILOGUE_PRIV_H
 #define OPS_EPILOGUE_PRIV_H
-#include "kernels/epilogue.h"
+#include "kernels/kernels.h"
 #include "ops/common/ops_priv.h"
 
 /* Operands KERN_IN_BIAS to KERN_IN_SHIFT fit out[0], which is inferred, as do those of the chain, if there is one; and

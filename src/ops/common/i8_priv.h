@@ -1,7 +1,7 @@
 /* i8_priv.h -- what operators of products of 8-bit integers (kernels/products/pack_i8.h) share. */
 #ifndef OPS_I8_PRIV_H
 #define OPS_I8_PRIV_H
-#include "kernels/products/pack_i8.h"
+#include "kernels/products/products.h"
 #include "ops/common/epilogue_priv.h"
 
 /* The scales are numbers that kernels take, x and the weights have the types these need. *out: of the result. */

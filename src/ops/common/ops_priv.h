@@ -3,7 +3,7 @@
 #ifndef OPS_OPS_PRIV_H
 #define OPS_OPS_PRIV_H
 #include "ir/ir.h"
-#include "kernels/attrs.h"
+#include "kernels/kernels.h"
 
 #define OPS_COUNT(array) ((uint8_t)(sizeof(array) / sizeof *(array)))
 /* Ends a file's table: const ir_op ops_<file>[] = {...}; OPS_TABLE(<file>); */

@@ -6,7 +6,7 @@
  *
  * the last two in f32, operation by operation, within least and most, operands broadcast; a and b as numbers of 0 to
  * 255 (of i8: plus 128). The arithmetic is that of ONNX Runtime's QLinearAdd and QLinearMul. */
-#include "kernels/rows/between_i8.h"
+#include "kernels/rows/rows.h"
 #include "kernels/kernels.h"
 #include "ops/common/ops_priv.h"
 

@@ -4,8 +4,7 @@
  * (kernels/products/pack_conv.h), of td::conv also as pairs of bf16: then the image is rounded to bf16, too, and
  * it (with channels last), the residual and the result may be bf16. */
 #include "kernels/kernels.h"
-#include "kernels/products/pack.h"
-#include "kernels/products/pack_conv.h"
+#include "kernels/products/products.h"
 #include "ops/common/conv_priv.h"
 #include "ops/common/convolution_priv.h"
 

@@ -3,7 +3,7 @@
  * in...], and quantised by x_scale and x_zero (kern_i8_takes_planes). What lies beside the image is x_zero, and sums
  * become results as those of td::linear_i8 do, or, with a residual of 8 bits, as kern_i8_direct has it. Passes make it;
  * attributes: kernels/products/conv.h, weights: kernels/products/pack_i8.h, with k = taps * channels of a group. */
-#include "kernels/products/conv.h"
+#include "kernels/products/products.h"
 #include "ops/common/conv_priv.h"
 #include "ops/common/i8_priv.h"
 

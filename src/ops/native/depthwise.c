@@ -3,7 +3,7 @@
  * kernels/products/conv.h. Weights: [channels, 1, kernel...] (panel 0), or [taps, channels] (panel 1), which is what
  * kern_pack_conv makes of them as one group and one panel of all channels. */
 #include "kernels/kernels.h"
-#include "kernels/products/pack_conv.h"
+#include "kernels/products/products.h"
 #include "ops/common/conv_priv.h"
 
 static const ir_attr depthwise_attrs[] = {KERN_CONV_LIST(OPS_ATTR_ROW) KERN_EPILOGUE_LIST(OPS_ATTR_ROW)};

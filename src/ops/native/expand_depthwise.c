@@ -1,9 +1,8 @@
 /* expand_depthwise.c -- td::expand_depthwise: a convolution and the depthwise convolution that alone reads it, f32,
  * with packed weights and an epilogue: a 1x1 one of an image that stands channels last, or a first layer's. The pass
  * `expand` makes it. Operands and attributes: kernels/products/expand.h. */
-#include "kernels/products/expand.h"
+#include "kernels/products/products.h"
 #include "kernels/kernels.h"
-#include "kernels/products/pack_conv.h"
 #include "ops/common/conv_priv.h"
 #include "ops/common/window_priv.h"
 

@@ -4,7 +4,7 @@
  * the residual and the result may be bf16 then. `strassen`: the kernel may take fewer multiplications than the
  * definition has, where the sizes of a sample make that pay. */
 #include "kernels/kernels.h"
-#include "kernels/products/pack.h"
+#include "kernels/products/products.h"
 #include "ops/common/epilogue_priv.h"
 #include "ops/common/gemm_priv.h"
 

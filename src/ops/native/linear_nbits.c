@@ -1,7 +1,7 @@
 /* linear_nbits.c -- td::linear_nbits(x [..., k], w, bias?, residual?, scale?, shift?) -> [..., n]: a product with
  * constant weights of 4 or 8 bits that have a scale (and a zero point) for each block of k, and an epilogue. Passes
  * make it; weights: kernels/products/pack_nbits.h. */
-#include "kernels/products/pack_nbits.h"
+#include "kernels/products/products.h"
 #include "ops/common/epilogue_priv.h"
 #include "ops/common/gemm_priv.h"
 

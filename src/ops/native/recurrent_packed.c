@@ -7,7 +7,7 @@
  * [batch, directions, hidden]. `reverse`: the one direction runs from the last step to the first; of two directions the
  * second does. Computed in double, states rounded each step. */
 #include "kernels/kernels.h"
-#include "kernels/products/recurrent.h"
+#include "kernels/products/products.h"
 #include "ops/common/ops_priv.h"
 
 #include <math.h>

@@ -7,8 +7,7 @@
  * where d is the tile's input, 0 outside the image, and * is element by element (Lavin and Gray 2015);
  * elements of d that are not finite are added as kernels/products/winograd_nonfinite.h says. */
 #include "kernels/kernels.h"
-#include "kernels/products/pack_winograd.h"
-#include "kernels/products/winograd_nonfinite.h"
+#include "kernels/products/products.h"
 #include "ops/common/conv_priv.h"
 
 #include <math.h>

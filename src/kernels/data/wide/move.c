@@ -9,7 +9,7 @@
 #include "kernels/simd/wide/zip_priv.h"
 
 #include "base/size.h"
-#include "kernels/data/blocks.h"
+#include "kernels/data/data.h"
 #include "kernels/data/move_priv.h"
 
 /* Floats of a cache line; rows so far apart, or a multiple of it, fall on the same sets of a cache. */

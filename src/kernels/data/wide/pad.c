@@ -1,9 +1,9 @@
-/* pad.c -- the KERN_*_PAD: borders around a dense tensor of 32-bit elements (pad.h). Along the last axis that changes,
+/* pad.c -- the KERN_*_PAD: borders around a dense tensor of 32-bit elements (data.h). Along the last axis that changes,
  * what is inside of a row is one run; what is outside goes pixel by pixel, a pixel being all dimensions behind. */
 #include "kernels/simd/simd_priv.h"
 
 #include "base/size.h"
-#include "kernels/data/pad.h"
+#include "kernels/data/data.h"
 
 enum { TASK_ELEMENTS = 1 << 15 };
 

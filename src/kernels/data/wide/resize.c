@@ -1,4 +1,4 @@
-/* resize.c -- KERN_RESIZE: td::resize of f32 (resize.h).
+/* resize.c -- KERN_RESIZE: td::resize of f32 (data.h).
  *
  * The last axis that changes makes lines: of [in, inner] floats, lines of [out, inner]. An output line is a sum of a
  * few such lines, one per combination of the other axes' taps. A line is made once for all output lines that need it
@@ -8,10 +8,10 @@
  * inner]
  *
  * What has no weight is not read, so that an infinity stays where it counts. */
-#include "kernels/rows/wide/rows_priv.h"
+#include "kernels/simd/wide/rows_priv.h"
 
 #include "base/size.h"
-#include "kernels/data/resize.h"
+#include "kernels/data/data.h"
 
 enum { TASK_ELEMENTS = 1 << 15, TASK_LINES = 8 /* at least: neighbours share lines */ };
 

@@ -3,10 +3,10 @@
  *
  * Values of a row stand in one vector of equal lanes. An operand is read with a step of a vector, or of 0. Behind the
  * last element of a row the blocks hold anything; reductions and stores leave it alone. */
-#include "kernels/loops/fused.h"
+#include "kernels/loops/loops.h"
 #include "kernels/simd/math_double_priv.h"
 #include "kernels/simd/wide/narrow_priv.h"
-#include "kernels/rows/wide/rows_priv.h"
+#include "kernels/simd/wide/rows_priv.h"
 #include "kernels/simd/wide/transpose_priv.h"
 
 enum { BLOCK = KERN_FUSED_PIECE, WIDE_WORDS = V_LANES > 2 ? V_LANES : 2 };
@@ -408,6 +408,10 @@ static void interpret(const kern_fused_rows *r) {
       if (f->p.row_axes) finish_reductions(&m, stage);
     }
 }
+
+static const kern_fused_form narrow_forms[TD_DTYPE_COUNT] = {
+    [TD_F16] = {read_f16, write_f16}, [TD_BF16] = {read_bf16, write_bf16}, [TD_U16] = {read_u16, write_u16},
+    [TD_I16] = {read_i16, write_i16}, [TD_U8] = {read_u8, write_u8},       [TD_I8] = {read_i8, write_i8}};
 
 const kern_fused_level KERN_NAME(fused_level) = {interpret, KERN_NAME(transpose_block), narrow_forms};
 

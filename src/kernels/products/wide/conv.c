@@ -15,11 +15,11 @@
 #include "kernels/products/channels_last_priv.h"
 #include "kernels/products/conv_groups_priv.h"
 #include "kernels/products/conv_pixels_priv.h"
-#include "kernels/products/conv_planes_priv.h"
+#include "kernels/products/wide/planes_level_priv.h"
 #include "kernels/products/dot_tile_priv.h"
 #include "kernels/products/epilogue_priv.h"
 #include "kernels/products/gemm_priv.h"
-#include "kernels/products/pack_conv.h"
+#include "kernels/products/packing.h"
 #include "kernels/tasks_priv.h"
 #include "kernels/tuning.h"
 

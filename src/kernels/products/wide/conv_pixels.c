@@ -1,7 +1,7 @@
 /* conv_pixels.c -- KERN_CONV of few weights, as products of runs of pixels with panels (pixel_tiles_priv.h). For a
  * first layer a run is a row of the output, and a task a band of rows of one sample; for a 1x1 convolution a task is a
  * run of pixels of the batch. */
-#include "kernels/products/conv_image.h"
+#include "kernels/products/conv_image_priv.h"
 #include "kernels/products/conv_pixels_priv.h"
 #include "kernels/products/epilogue_priv.h"
 #include "kernels/products/gemm_tile_priv.h"

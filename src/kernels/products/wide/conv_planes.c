@@ -1,6 +1,6 @@
-/* conv_planes.c -- the tiles of conv_planes.h: for every number of channels as many vectors of pixels as fill the
+/* conv_planes.c -- the tiles of conv_planes_priv.h: for every number of channels as many vectors of pixels as fill the
  * registers with sums, beside a row of pixels and a weight. */
-#include "kernels/products/conv_planes_priv.h"
+#include "kernels/products/wide/planes_level_priv.h"
 #include "kernels/products/epilogue_priv.h"
 #include "kernels/simd/math_priv.h"
 

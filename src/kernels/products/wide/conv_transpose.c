@@ -9,7 +9,7 @@
 #include "kernels/products/dot_tile_priv.h"
 #include "kernels/products/epilogue_priv.h"
 #include "kernels/products/gemm_tile_priv.h"
-#include "kernels/products/pack_conv.h"
+#include "kernels/products/packing.h"
 #include "kernels/tasks_priv.h"
 #include "kernels/tuning.h"
 

@@ -9,7 +9,7 @@
  *     x -> | line | line | line | ... -> strips -> output rows         ring: [lines][width][channels of the task]
  *
  * Every sum is the one that KERN_CONV and KERN_DEPTHWISE would take, in the same order: bits are theirs. */
-#include "kernels/products/conv_image.h"
+#include "kernels/products/conv_image_priv.h"
 #include "kernels/products/depthwise_strips_priv.h"
 #include "kernels/products/expand.h"
 #include "kernels/products/gemm_priv.h"

@@ -1,6 +1,7 @@
 /* linear.c -- KERN_LINEAR: td::linear on f32. Rows of few columns, as a classifier of two classes has, are sums of
  * products (dot_tile_priv.h): a panel would be mostly zeros. */
 #include "kernels/products/dot_tile_priv.h"
+#include "kernels/products/packing.h"
 #include "kernels/products/strassen_priv.h"
 
 enum { SUM_WORK = 8 };  /* least multiply-adds for which the lanes of a sum are added up */

@@ -2,7 +2,7 @@
  * known before the call, so a task packs the columns of B that it needs, and copies rows of A whose elements do not lie
  * side by side. Neighbouring tasks share their columns: who takes several of them packs once. */
 #include "kernels/products/gemm_priv.h"
-#include "kernels/kernels_priv.h"
+#include "kernels/products/packing.h"
 #include "kernels/simd/wide/transpose_priv.h"
 
 enum { PACKED_FLOATS = 256 << 10 }; /* of B at a time, unless a group of panels is larger */

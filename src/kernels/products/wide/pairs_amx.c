@@ -4,7 +4,9 @@
  * A pixel has as many numbers as are stored of a tap, and zeros lie beside x. Of an image with channels first, whose
  * channels are few, the numbers that a window sees of a line are one tap (kern_row_channels, pack_conv.h). */
 #include "kernels/simd/amx_priv.h"
+#include "kernels/products/epilogue_priv.h"
 #include "kernels/products/image_product_priv.h"
+#include "kernels/products/pack_conv.h"
 #include "kernels/simd/pairs_priv.h"
 
 typedef struct product {

@@ -1,6 +1,7 @@
 /* tile_bf16.c -- the tile of gemm_tile_priv.h where `k` counts pairs of bf16 (pairs_priv.h), in A as in B. A few sizes
  * serve all numbers of rows and panels: a row or panel that is missing is the last one again, and is not stored. Each
  * sum is one chain along k, so that tiles change no bit. */
+#include "kernels/products/gemm_priv.h"
 #include "kernels/simd/pairs_priv.h"
 
 enum { MOST_SUMS = 24, MOST_ROWS = 12, MOST_PANELS = 8 };

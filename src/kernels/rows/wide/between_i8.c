@@ -1,7 +1,7 @@
 /* between_i8.c -- what stands between products of 8-bit integers: KERN_LOOKUP_I8 (any function of a byte), KERN_ADD_I8
  * and KERN_MUL_I8 of two operands that broadcast, KERN_AVG_POOL_I8 over [N, spatial..., C]. Their numbers are those of
  * ops/native/between_i8.c and ops/aten/pool.c, operation by operation. */
-#include "kernels/rows/between_i8.h"
+#include "kernels/rows/rows.h"
 #include "kernels/simd/bytes_priv.h"
 
 enum { TASK = 1 << 15 /* elements */ };

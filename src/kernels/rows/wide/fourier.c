@@ -1,7 +1,7 @@
-/* fourier.c -- KERN_DFT and KERN_STFT: td::dft and td::stft of f32 (fourier.h). A task is a few rows, V_LANES of them
+/* fourier.c -- KERN_DFT and KERN_STFT: td::dft and td::stft of f32 (rows.h). A task is a few rows, V_LANES of them
  * at once, each in a lane (fourier_passes_priv.h); of a long row, that is a matrix, the columns and then the rows of
  * that lie in the lanes. */
-#include "kernels/rows/fourier_job.h"
+#include "kernels/rows/fourier_job_priv.h"
 #include "kernels/rows/wide/fourier_passes_priv.h"
 #include "kernels/simd/wide/zip_priv.h"
 

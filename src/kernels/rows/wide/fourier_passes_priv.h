@@ -3,7 +3,7 @@
  * the same one with the parts exchanged: `re` says where real parts stand. */
 #ifndef KERNELS_WIDE_FOURIER_PASSES_PRIV_H
 #define KERNELS_WIDE_FOURIER_PASSES_PRIV_H
-#include "kernels/rows/fourier.h"
+#include "kernels/rows/rows.h"
 #include "kernels/simd/simd_priv.h"
 
 enum { PAIR = 2 * V_LANES, ODD_HALF = KERN_FOURIER_RADIX / 2 };

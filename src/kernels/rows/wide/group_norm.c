@@ -2,7 +2,7 @@
  * c]; weight and bias have one element per channel. A group is a row of the first; of the second some columns, which
  * tasks take in blocks of whole groups. A column's mean and squares are those of its pieces, joined (Chan's formula),
  * so that memory is read once for both. */
-#include "kernels/rows/wide/rows_priv.h"
+#include "kernels/simd/wide/rows_priv.h"
 
 enum { PIECE = 64, VECTORS = 4 }; /* rows of columns added up in one piece, and how many vectors of them side by side */
 enum { AHEAD = 8 };               /* rows to fetch in front: too far apart for the machine to guess */

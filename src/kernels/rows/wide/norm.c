@@ -5,7 +5,7 @@
  * the loads of weight and bias. The variance comes from sums of d = x - pivot and of d^2 with a pivot per lane, the
  * mean of the lane's first elements: within some deviations of the mean, so that little cancels (Chan, Golub & LeVeque
  * 1983). */
-#include "kernels/rows/wide/rows_priv.h"
+#include "kernels/simd/wide/rows_priv.h"
 
 enum { TOGETHER = 8 };
 

@@ -4,7 +4,7 @@
 #include "kernels/simd/simd_priv.h"
 
 #include "base/size.h"
-#include "kernels/rows/pool.h"
+#include "kernels/rows/rows.h"
 
 enum { BLOCK = 4, MOST = 8 }; /* vectors of channels at a time */
 enum { MANY_CHANNELS = 256 }; /* pixels so wide are no stream: the more lines of each at a time, the better */

@@ -3,7 +3,7 @@
 #ifndef KERNELS_WIDE_POOL_BF16_PRIV_H
 #define KERNELS_WIDE_POOL_BF16_PRIV_H
 #include "kernels/simd/pairs_priv.h"
-#include "kernels/rows/pool.h"
+#include "kernels/rows/rows.h"
 
 enum { BLOCK = 4 }; /* vectors of channels at a time */
 

@@ -1,7 +1,7 @@
 /* pool_i8.c -- KERN_MAX_POOL of bytes: td::max_pool over [N, spatial..., C], a row of the result at a time, vectors of
  * channels in registers. Signed bytes are compared as unsigned ones, with their highest bit inverted. */
 #include "kernels/simd/bytes_priv.h"
-#include "kernels/rows/pool.h"
+#include "kernels/rows/rows.h"
 
 enum { VECTOR = 4 * V_LANES, BLOCK = 4 }; /* channels of a vector; vectors at a time */
 

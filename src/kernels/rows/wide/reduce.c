@@ -1,7 +1,7 @@
 /* reduce.c -- the kernels of reduce.def: reductions of operand 0, dense, over neighbouring dimensions, read as [outer,
  * middle, inner]: the middle goes. Along rows (inner 1) elements are combined as rows_priv.h says; over columns eight
  * rows of the middle at a time, as a tree, into the output. Both orders depend on the middle's length alone. */
-#include "kernels/rows/wide/rows_priv.h"
+#include "kernels/simd/wide/rows_priv.h"
 
 enum { COLUMNS = 1024 /* most outputs of a task: they stay in the first-level cache */ };
 
@@ -137,5 +137,5 @@ static inline float nan_lowest(vf a) { return any_nan(a) > 0 ? NAN : v_lowest(a)
     static const reduce_body body = {row_##name, columns_##name};                                            \
     return reduce(call, &body);                                                                              \
   }
-#include "kernels/rows/reduce.def"
+#include "kernels/reduce.def"
 #undef REDUCE

@@ -1,6 +1,6 @@
 /* scale_shift.c -- KERN_SCALE_SHIFT of td::scale_shift: y = act(x * scale + shift), scale and shift along the last
  * dimension; rows of x may have a pitch. */
-#include "kernels/rows/wide/rows_priv.h"
+#include "kernels/simd/wide/rows_priv.h"
 
 V_INLINE void rows_as(float *to, const float *from, int64_t pitch, int64_t rows, int64_t n, const float *scale,
                       const float *shift, bool relu) {

@@ -1,6 +1,6 @@
 /* softmax.c -- KERN_SOFTMAX and KERN_LOG_SOFTMAX of aten::_softmax and aten::_log_softmax. Lanes lie along rows, or,
  * where dimensions follow, side by side: then a vector holds V_LANES of them, or all there are of several rows. */
-#include "kernels/rows/wide/rows_priv.h"
+#include "kernels/simd/wide/rows_priv.h"
 
 static float largest_of(const float *row, int64_t n) {
   const vf least = v_set(-INFINITY);

@@ -3,7 +3,6 @@
  * instruction. Floats are rounded to nearest, ties to even; whole numbers are cut, and wrap so. */
 #ifndef KERNELS_WIDE_NARROW_PRIV_H
 #define KERNELS_WIDE_NARROW_PRIV_H
-#include "kernels/loops/fused.h"
 #include "kernels/simd/simd_priv.h"
 
 typedef uint32_t words __attribute__((vector_size(4 * V_LANES)));
@@ -84,40 +83,40 @@ V_INLINE words words_of_i8(lanes_i8 x) { return (words)((lanes_i32)(of_8((lanes_
 V_INLINE lanes_i8 i8_of(words x) { return (lanes_i8)low_8(x); }
 
 /* read_<name>, write_<name>: n elements, each side dense and of any alignment. */
-#define NARROW_ROWS(name)                                            \
-  static void read_##name(void *to, const void *from, int64_t n) {   \
-    const size_t each = sizeof(lanes_##name) / V_LANES;              \
-    const char *at = from;                                           \
-    float *out = to;                                                 \
-    for (; n >= V_LANES; n -= V_LANES, at += sizeof(lanes_##name)) { \
-      lanes_##name few;                                              \
-      memcpy(&few, at, sizeof few);                                  \
-      const words many = words_of_##name(few);                       \
-      memcpy(out, &many, sizeof many);                               \
-      out += V_LANES;                                                \
-    }                                                                \
-    if (n <= 0) return;                                              \
-    lanes_##name rest = {0};                                         \
-    memcpy(&rest, at, (size_t)n *each);                              \
-    const words last = words_of_##name(rest);                        \
-    memcpy(out, &last, (size_t)n * sizeof *out);                     \
-  }                                                                  \
-  static void write_##name(void *to, const void *from, int64_t n) {  \
-    const size_t each = sizeof(lanes_##name) / V_LANES;              \
-    const float *at = from;                                          \
-    char *out = to;                                                  \
-    for (; n >= V_LANES; n -= V_LANES, at += V_LANES) {              \
-      words many;                                                    \
-      memcpy(&many, at, sizeof many);                                \
-      const lanes_##name few = name##_of(many);                      \
-      memcpy(out, &few, sizeof few);                                 \
-      out += sizeof few;                                             \
-    }                                                                \
-    if (n <= 0) return;                                              \
-    words rest = {0};                                                \
-    memcpy(&rest, at, (size_t)n * sizeof *at);                       \
-    const lanes_##name last = name##_of(rest);                       \
-    memcpy(out, &last, (size_t)n *each);                             \
+#define NARROW_ROWS(name)                                                                   \
+  static __attribute__((unused)) void read_##name(void *to, const void *from, int64_t n) {  \
+    const size_t each = sizeof(lanes_##name) / V_LANES;                                     \
+    const char *at = from;                                                                  \
+    float *out = to;                                                                        \
+    for (; n >= V_LANES; n -= V_LANES, at += sizeof(lanes_##name)) {                        \
+      lanes_##name few;                                                                     \
+      memcpy(&few, at, sizeof few);                                                         \
+      const words many = words_of_##name(few);                                              \
+      memcpy(out, &many, sizeof many);                                                      \
+      out += V_LANES;                                                                       \
+    }                                                                                       \
+    if (n <= 0) return;                                                                     \
+    lanes_##name rest = {0};                                                                \
+    memcpy(&rest, at, (size_t)n *each);                                                     \
+    const words last = words_of_##name(rest);                                               \
+    memcpy(out, &last, (size_t)n * sizeof *out);                                            \
+  }                                                                                         \
+  static __attribute__((unused)) void write_##name(void *to, const void *from, int64_t n) { \
+    const size_t each = sizeof(lanes_##name) / V_LANES;                                     \
+    const float *at = from;                                                                 \
+    char *out = to;                                                                         \
+    for (; n >= V_LANES; n -= V_LANES, at += V_LANES) {                                     \
+      words many;                                                                           \
+      memcpy(&many, at, sizeof many);                                                       \
+      const lanes_##name few = name##_of(many);                                             \
+      memcpy(out, &few, sizeof few);                                                        \
+      out += sizeof few;                                                                    \
+    }                                                                                       \
+    if (n <= 0) return;                                                                     \
+    words rest = {0};                                                                       \
+    memcpy(&rest, at, (size_t)n * sizeof *at);                                              \
+    const lanes_##name last = name##_of(rest);                                              \
+    memcpy(out, &last, (size_t)n *each);                                                    \
   }
 NARROW_ROWS(f16)
 NARROW_ROWS(bf16)
@@ -126,7 +125,4 @@ NARROW_ROWS(i16)
 NARROW_ROWS(u8)
 NARROW_ROWS(i8)
 #undef NARROW_ROWS
-static const kern_fused_form narrow_forms[TD_DTYPE_COUNT] = {
-    [TD_F16] = {read_f16, write_f16}, [TD_BF16] = {read_bf16, write_bf16}, [TD_U16] = {read_u16, write_u16},
-    [TD_I16] = {read_i16, write_i16}, [TD_U8] = {read_u8, write_u8},       [TD_I8] = {read_i8, write_i8}};
 #endif

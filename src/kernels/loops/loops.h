@@ -1,11 +1,11 @@
-/* fused.h -- running a program of base/program.h: what the block interpreter and generated code share. The space of a
+/* loops.h -- running a program of base/program.h: what the block interpreter and generated code share. The space of a
  * call is made of planes of rows of elements, dimensions merged where all operands run through them alike; a body
  * computes some rows, and sees operands that are dense along them or one number a row, of the element types that
  * base_type_dtype names. Others are brought into that
  * form in front of it, a tile of some rows at a time, cut where rows may be cut: converted, gathered, or, where they
  * are dense from row to row, transposed. Outputs may have any strides. */
-#ifndef KERNELS_FUSED_H
-#define KERNELS_FUSED_H
+#ifndef KERNELS_LOOPS_H
+#define KERNELS_LOOPS_H
 #include "base/base.h"
 #include "kernels/epilogue.h"
 

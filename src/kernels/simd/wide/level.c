@@ -1,4 +1,4 @@
-/* rows.c -- the rows of kernels.def that the level has. */
+/* level.c -- the rows of kernels.def that the level has. */
 #include "kernels/simd/simd_priv.h"
 
 #define PASTE(a, b) a##b

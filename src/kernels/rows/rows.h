@@ -1,16 +1,77 @@
-/* fourier.h -- td::dft and td::stft as their kernels, the pass that makes tables, and the references see them: operands
- * and attributes, how a transform of n elements is done, and its table of roots of unity.
+/* rows.h -- what kernels over rows and windows, the operators' references and passes have in common. Attributes are
+ * those of kernels/attrs.h. */
+#ifndef KERNELS_ROWS_H
+#define KERNELS_ROWS_H
+#include "base/base.h"
+#include "kernels/attrs.h"
+
+/* ---- windows ---- */
+
+/* td::max_pool and td::avg_pool: attributes of KERN_WINDOW_LIST, then of KERN_POOL_LIST. */
+enum { KERN_POOL_AXES = 3 };
+
+/* One spatial dim: element k of output o's window is input element o * stride - begin + k * dilation. */
+typedef struct kern_pool_axis {
+  int64_t in, out, kernel, stride, begin, end, dilation;
+} kern_pool_axis;
+/* The axes of a call whose x is [N, spatial..., C]; missing ones in front are of size 1. axis: KERN_POOL_AXES. */
+void kern_pool_axes_of(const base_call *call, kern_pool_axis *axis);
+
+/* The elements [first, last) of a window that lie inside the input, from input element `start` on; `reach`: as many as
+ * lie in input and padding. */
+typedef struct kern_pool_span {
+  int64_t first, last, start, reach;
+} kern_pool_span;
+kern_pool_span kern_pool_span_of(const kern_pool_axis *a, int64_t o);
+
+/* ---- what stands between products of 8-bit integers ---- */
+
+/* For the levels of rows/wide/between_i8.c and the references. Bytes are numbers of 0 to 255: those of i8 with `flip`,
+ * 128, flipped. */
+
+/* td::add_i8 and td::mul_i8. by: of a product by[0] alone; y_zero, least and most as the result's type has them. */
+typedef struct kern_binary_i8 {
+  bool adds;
+  uint8_t flip[2], y_flip;
+  float zero[2], by[2];
+  int y_zero, least, most;
+} kern_binary_i8;
+kern_binary_i8 kern_binary_i8_of(const base_call *call, bool adds);
+
+enum { KERN_BETWEEN_MOST = 64 }; /* elements that a level takes at once: an operand of one element is so many here */
+/* n elements of operands that are step[k], 0 or 1, from one to the next. */
+typedef void (*kern_binary_i8_row)(const kern_binary_i8 *b, const uint8_t *const *in, const int64_t *step, int64_t n,
+                                   uint8_t *to);
+td_status kern_run_binary_i8(const base_call *call, bool adds, kern_binary_i8_row row);
+
+/* td::avg_pool_i8. */
+typedef struct kern_mean_i8 {
+  kern_pool_axis axis[KERN_POOL_AXES];
+  int64_t channels;
+  uint8_t flip, y_flip;
+  int zero, y_zero;
+  float x_scale, y_scale;
+  bool count_padding;
+} kern_mean_i8;
+/* What a mean's sum is multiplied by: `count` elements that count. */
+float kern_mean_i8_by(const kern_mean_i8 *m, int64_t count);
+kern_mean_i8 kern_mean_i8_of(const base_call *call);
+/* The mean over what a window sees of an image, of `n` channels from its element 0 on. */
+typedef void (*kern_mean_i8_pixel)(const kern_mean_i8 *m, const uint8_t *image, const kern_pool_span *s, int64_t n,
+                                   uint8_t *to);
+/* `width`: calls are of so many channels, or of a multiple, but for the last ones. */
+td_status kern_run_mean_i8(const base_call *call, int64_t width, kern_mean_i8_pixel pixel);
+
+/* ---- Fourier transforms ---- */
+
+/* td::dft and td::stft as their kernels, the pass that makes tables, and the references see them: operands, how a
+ * transform of n elements is done, and its table of roots of unity.
  *
  * A transform of real numbers of even length is one of half as many complex ones (pairs of neighbours), put right by a
  * pass over its result. One of complex numbers is done by Stockham's passes, a prime factor or 4 at a time (Cooley and
  * Tukey 1965; no order of bits to mend), where all prime factors are at most KERN_FOURIER_RADIX; else as a convolution
  * with a chirp (Bluestein 1970), whose length has small factors. Long ones are matrices: transforms of columns, a
  * factor for each element, transforms of rows. All of it is told by the length alone. */
-#ifndef KERNELS_FOURIER_H
-#define KERNELS_FOURIER_H
-#include "kernels/attrs.h"
-#include "base/base.h"
-
 enum { KERN_DFT_X, KERN_DFT_LENGTH, KERN_DFT_AXIS, KERN_DFT_TABLE };
 enum { KERN_STFT_SIGNAL, KERN_STFT_STEP, KERN_STFT_WINDOW, KERN_STFT_LENGTH, KERN_STFT_TABLE };
 

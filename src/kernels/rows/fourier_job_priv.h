@@ -1,7 +1,8 @@
-/* fourier_job.h -- a call of td::dft or td::stft as its kernels run it: where the rows are that are transformed. */
-#ifndef KERNELS_FOURIER_JOB_H
-#define KERNELS_FOURIER_JOB_H
-#include "kernels/rows/fourier.h"
+/* fourier_job_priv.h -- a call of td::dft or td::stft as its kernels run it: where the rows are that are transformed.
+ */
+#ifndef KERNELS_FOURIER_JOB_PRIV_H
+#define KERNELS_FOURIER_JOB_PRIV_H
+#include "kernels/rows/rows.h"
 
 enum { KERN_FOURIER_LANES = 16 /* of no level are there more */ };
 

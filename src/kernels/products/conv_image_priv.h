@@ -1,13 +1,13 @@
-/* conv_image.h -- windows over an image that stands channels first, where nothing is brought into another order: for a
- * row of windows there is one pointer per element of the window, to where the row's first window has it. The next
+/* conv_image_priv.h -- windows over an image that stands channels first, where nothing is brought into another order:
+ * for a row of windows there is one pointer per element of the window, to where the row's first window has it. The next
  * window has all of them a stride further on:
  *
  *     element k of window o:  row[k][o * stride]          k counts taps, then channels, as packed weights do
  *
  * Lines are read where they lie. Where windows reach over their ends they are copied, with zeros around; lines outside
  * of the image are a line of zeros. For first layers: planes, one group, small windows. */
-#ifndef KERNELS_CONV_IMAGE_H
-#define KERNELS_CONV_IMAGE_H
+#ifndef KERNELS_CONV_IMAGE_PRIV_H
+#define KERNELS_CONV_IMAGE_PRIV_H
 #include "kernels/products/conv.h"
 
 typedef struct kern_conv_image {

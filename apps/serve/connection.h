@@ -5,7 +5,6 @@
 #include "reply.h"
 
 enum { LINGER_SECONDS = 2 }; /* that a client has to read the last that it is sent */
-#define SECOND_NS 1000000000u
 
 typedef struct connection {
   serve_channel channel; /* fd -1: free */

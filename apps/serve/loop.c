@@ -15,7 +15,7 @@
 
 #include "connection.h"
 
-enum { CONNECTIONS = 1024, IDLE_SECONDS = 75, SWEEP_MS = 200, SLOWEST_BYTES = 16384 };
+enum { CONNECTIONS = 1024, IDLE_SECONDS = 75, SWEEP_MS = 200 };
 
 void connection_watch(loop *l, connection *c, uint32_t events, uint64_t until_ns) {
   struct epoll_event event = {.events = events | EPOLLONESHOT, .data.ptr = c};
@@ -23,13 +23,6 @@ void connection_watch(loop *l, connection *c, uint32_t events, uint64_t until_ns
   if ((events & EPOLLIN) && c->channel.reads_on_write) event.events |= EPOLLOUT;
   c->until_ns = until_ns;
   epoll_ctl(l->epoll, EPOLL_CTL_MOD, c->channel.fd, &event);
-}
-
-/* A byte from time to time gains little; what a socket's buffer took at first gains nothing when no more is taken. */
-uint64_t serve_transfer_end(const serve_server *server, uint64_t begin_ns, uint64_t moved_ns, uint64_t bytes) {
-  const uint64_t all = begin_ns + ((uint64_t)server->options.transfer_s + bytes / SLOWEST_BYTES) * SECOND_NS;
-  const uint64_t next = moved_ns + (uint64_t)server->options.transfer_s * SECOND_NS;
-  return all < next ? all : next;
 }
 
 /* Asked for when bytes have come, or nothing has begun. */

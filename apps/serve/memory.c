@@ -1,13 +1,14 @@
 /* memory.c -- one budget of bytes for all that requests hold: bodies, what they are decoded to, replies, and what
  * sessions have grown by for their sizes (session.c). Each job has an allocator that counts; what does not fit the
  * budget is refused, and the job knows that it was this. */
-#include <stdlib.h>
-
 #include "server.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 /* A job may take a little beyond the budget, so that probes, management and refusals are answered while it is used up;
  * all jobs together no more than RESERVE. */
-enum { LITTLE = 16384, RESERVE = 1 << 24 };
+enum { LITTLE = 16384, RESERVE = 1 << 24, FIRST_BODY = 4096 };
 
 static bool refuse(serve_job *job, uint64_t bytes) {
   job->refused_bytes = bytes;
@@ -67,6 +68,20 @@ bool serve_grow_body(serve_job *job, size_t cap) {
   return true;
 }
 
+bool serve_add_body(serve_job *job, const void *bytes, size_t count, size_t room) {
+  if (count > (size_t)job->server->options.most_bytes - job->count) return false;
+  if (count > job->cap - job->count || !job->body) {
+    size_t wanted = base_max_size(job->cap * 2, FIRST_BODY);
+    if (job->expected && wanted > job->expected) wanted = (size_t)job->expected;
+    wanted = base_max_size(base_max_size(wanted, job->count + count), 1);
+    if (wanted - job->cap > room || !serve_grow_body(job, wanted)) return false;
+  }
+  if (count) memcpy(job->body + job->count, bytes, count);
+  job->count += count;
+  job->received += count;
+  return true;
+}
+
 void serve_drop_bytes(serve_job *job, char *body, size_t cap) {
   if (!body) return;
   free(body);
@@ -98,12 +113,3 @@ void serve_keep_bytes(serve_server *server, uint64_t bytes, uint64_t before) {
 uint64_t serve_kept(const serve_server *server) { return __atomic_load_n(&server->kept, __ATOMIC_RELAXED); }
 
 uint64_t serve_held(const serve_server *server) { return __atomic_load_n(&server->held, __ATOMIC_RELAXED); }
-
-void serve_refuse_memory(serve_job *job) {
-  const uint64_t most = (uint64_t)job->server->options.most_held;
-  const bool alone = job->refused_bytes > most || job->held > most - job->refused_bytes;
-  if (alone)
-    serve_refuse(job, 413, "the request takes more memory than all requests may together (--most-held, %llu bytes)",
-                 (unsigned long long)most);
-  else serve_refuse(job, 503, "the server holds as many bytes of requests as it may (--most-held): try again later");
-}

@@ -36,6 +36,31 @@ void serve_release(serve_version *v) {
   serve_order(&v->freeing, free_it);
 }
 
+void serve_free_job(serve_job *job) {
+  serve_free_body(job);
+  base_text_free(&job->reply);
+  base_arena_free(job->arena);
+  if (job->watched) job->server->listeners--;
+  serve_release(job->version);
+  *job = (serve_job){0};
+}
+
+serve_version *serve_find(serve_job *job, const char *name, const char *number) {
+  serve_version *v = serve_find_version(job->server, name, number);
+  if (v) {
+    serve_keep(v);
+    job->version = v;
+  } else if (!serve_find_model(job->server, name)) {
+    serve_refuse_as(job, 404, "ModelNotFoundException", "Model not found: %s", name);
+  } else {
+    serve_refuse_as(job, 404, "ModelVersionNotFoundException", "Model version: %s does not exist for model: %s", number,
+                    name);
+  }
+  return v;
+}
+
+bool serve_is_ready(const serve_version *v) { return v->max_workers > 0 && (!v->python || serve_python_works(v)); }
+
 /* A longer table with room at `at`; the old one is kept where memory runs out. */
 static bool insert(void ***table, uint32_t *count, uint32_t at, void *item) {
   void **longer = realloc(*table, (*count + 1) * sizeof *longer);

@@ -147,3 +147,12 @@ void serve_parts_drop(serve_parts *p) {
   while (p->first) pop(p);
   p->rest = NULL;
 }
+
+enum { SLOWEST_BYTES = 16384 }; /* a second */
+
+/* A byte from time to time gains little; what a socket's buffer took at first gains nothing when no more is taken. */
+uint64_t serve_transfer_end(const serve_server *server, uint64_t begin_ns, uint64_t moved_ns, uint64_t bytes) {
+  const uint64_t all = begin_ns + ((uint64_t)server->options.transfer_s + bytes / SLOWEST_BYTES) * SECOND_NS;
+  const uint64_t next = moved_ns + (uint64_t)server->options.transfer_s * SECOND_NS;
+  return all < next ? all : next;
+}

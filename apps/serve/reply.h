@@ -3,6 +3,8 @@
 #define SERVE_REPLY_H
 #include "server.h"
 
+#define SECOND_NS 1000000000u
+
 /* A body that is sent while the rest of it is computed. Start zeroed, but for is_chunked: each part goes out as a chunk
  * of HTTP/1.1, and behind them comes the mark that it is whole. */
 typedef struct serve_parts {
@@ -35,4 +37,7 @@ void serve_free_part(serve_job *part);
  * bounded, those of the configuration when it is read. */
 enum { SERVE_REPLY_HEAD = 2048 };
 size_t serve_write_head(char to[SERVE_REPLY_HEAD], const serve_job *job, const serve_parts *p, bool closes);
+
+/* When a transfer has taken too long that began at `begin_ns`, and of which the last of `bytes` moved at `moved_ns`. */
+uint64_t serve_transfer_end(const serve_server *server, uint64_t begin_ns, uint64_t moved_ns, uint64_t bytes);
 #endif

@@ -4,150 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_PARTS = 4, FIRST_BODY = 4096 };
+enum { MOST_PARTS = 4 };
 
 bool serve_is_torch(base_str path) { return !base_str_starts(path, "/v1/") && !base_str_starts(path, "/v2"); }
-
-/* ---- replies ---- */
-
-/* TorchServe's exception of a status. */
-static const struct {
-  int32_t status;
-  const char *type;
-} exceptions[] = {
-    {400, "BadRequestException"},       {403, "IllegalArgumentException"},    {404, "ResourceNotFoundException"},
-    {405, "MethodNotAllowedException"}, {408, "RequestTimeoutException"},     {409, "ConflictStatusException"},
-    {413, "TooLongFrameException"},     {421, "BadRequestException"},         {503, "ServiceUnavailableException"},
-    {504, "RequestTimeoutException"},   {507, "InsufficientStorageException"}};
-
-static const char *exception_of(int32_t status) {
-  for (size_t i = 0; i < sizeof exceptions / sizeof *exceptions; i++)
-    if (exceptions[i].status == status) return exceptions[i].type;
-  return "InternalServerException";
-}
-
-static void refuse(serve_job *job, int32_t status, const char *type, const char *format, va_list args) {
-  char text[2048];
-  vsnprintf(text, sizeof text, format, args);
-  job->reply.length = 0;
-  job->reply_json = 0;
-  job->status = status;
-  job->type = "application/json";
-  if (job->is_grpc) {
-    base_text_add(&job->reply, text, strlen(text));
-    return;
-  }
-  if (job->is_torch)
-    base_text_print(&job->reply, "{\n  \"code\": %d,\n  \"type\": \"%s\",\n  \"message\": ", status,
-                    type ? type : exception_of(status));
-  else base_text_print(&job->reply, "{\"error\":");
-  base_text_quote(&job->reply, text, strlen(text));
-  base_text_print(&job->reply, job->is_torch ? "\n}\n" : "}");
-}
-
-void serve_refuse(serve_job *job, int32_t status, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  refuse(job, status, NULL, format, args);
-  va_end(args);
-}
-
-void serve_refuse_as(serve_job *job, int32_t status, const char *type, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  refuse(job, status, type, format, args);
-  va_end(args);
-}
-
-void serve_fail(serve_job *job, td_status status, const td_error *err) {
-  if (status == TD_CANCELLED || status == TD_TIMED_OUT) {
-    const bool gone = status == TD_CANCELLED;
-    serve_refuse(job, gone ? 499 : 504, "%s", gone ? "the client has gone" : "the request's time is up");
-    return;
-  }
-  if (job->is_over) {
-    serve_refuse_memory(job);
-    return;
-  }
-  const bool asked_wrong = status == TD_BAD_ARGUMENT || status == TD_BAD_FILE || status == TD_UNSUPPORTED;
-  const int32_t code = asked_wrong ? 400 : status == TD_NO_RESOURCE ? 507 : 500;
-  serve_refuse(job, code, "%s%s%s", err->name, err->name[0] ? ": " : "", err->text);
-}
-
-void serve_answer(serve_job *job, int32_t status, const char *format, ...) {
-  char text[2048];
-  va_list args;
-  va_start(args, format);
-  vsnprintf(text, sizeof text, format, args);
-  va_end(args);
-  job->status = status;
-  base_text_add(&job->reply, text, strlen(text));
-}
-
-bool serve_add_body(serve_job *job, const void *bytes, size_t count, size_t room) {
-  if (count > (size_t)job->server->options.most_bytes - job->count) return false;
-  if (count > job->cap - job->count || !job->body) {
-    size_t wanted = base_max_size(job->cap * 2, FIRST_BODY);
-    if (job->expected && wanted > job->expected) wanted = (size_t)job->expected;
-    wanted = base_max_size(base_max_size(wanted, job->count + count), 1);
-    if (wanted - job->cap > room || !serve_grow_body(job, wanted)) return false;
-  }
-  if (count) memcpy(job->body + job->count, bytes, count);
-  job->count += count;
-  job->received += count;
-  return true;
-}
-
-void serve_free_job(serve_job *job) {
-  serve_free_body(job);
-  base_text_free(&job->reply);
-  base_arena_free(job->arena);
-  if (job->watched) job->server->listeners--;
-  serve_release(job->version);
-  *job = (serve_job){0};
-}
-
-/* ---- what a request says ---- */
-
-static char *decoded(serve_job *job, const char *at, size_t length) {
-  char *text = base_arena_slice(job->arena, at, length);
-  if (!text || !http_unescape(text, &length)) return NULL;
-  text[length] = 0;
-  return text;
-}
-
-const char *serve_query(const serve_job *job, const char *name) {
-  const size_t length = strlen(name);
-  if (!job->query.at) return NULL;
-  for (const char *at = job->query.at, *end = at + job->query.length; at < end;) {
-    const char *next = memchr(at, '&', (size_t)(end - at));
-    const size_t count = (size_t)((next ? next : end) - at);
-    if (count > length && at[length] == '=' && memcmp(at, name, length) == 0) {
-      char *text = base_arena_slice(job->arena, at + length + 1, count - length - 1);
-      size_t left = count - length - 1;
-      for (char *plus = text; plus && (plus = memchr(plus, '+', (size_t)(text + left - plus)));) *plus = ' ';
-      if (!text || !http_unescape(text, &left)) return NULL;
-      text[left] = 0;
-      return text;
-    }
-    at += count + 1;
-  }
-  return NULL;
-}
-
-serve_version *serve_find(serve_job *job, const char *name, const char *number) {
-  serve_version *v = serve_find_version(job->server, name, number);
-  if (v) {
-    serve_keep(v);
-    job->version = v;
-  } else if (!serve_find_model(job->server, name)) {
-    serve_refuse_as(job, 404, "ModelNotFoundException", "Model not found: %s", name);
-  } else {
-    serve_refuse_as(job, 404, "ModelVersionNotFoundException", "Model version: %s does not exist for model: %s", number,
-                    name);
-  }
-  return v;
-}
 
 /* ---- KServe's descriptions ---- */
 
@@ -181,8 +40,6 @@ static bool describe(serve_job *job, char **parts) {
   serve_answer(job, 200, "}");
   return true;
 }
-
-bool serve_is_ready(const serve_version *v) { return v->max_workers > 0 && (!v->python || serve_python_works(v)); }
 
 static bool model_ready(serve_job *job, char **parts) {
   if (!serve_find(job, parts[0], parts[1])) return true;
@@ -561,6 +418,13 @@ static bool admitted(serve_job *job, const struct route *route) {
   }
   if (role == SERVE_MANAGE && !(route->flags & OPEN) && !server->keys[0][0] && !serve_knows_page(job)) return false;
   return !(route->flags & API) || serve_may_change(job);
+}
+
+static char *decoded(serve_job *job, const char *at, size_t length) {
+  char *text = base_arena_slice(job->arena, at, length);
+  if (!text || !http_unescape(text, &length)) return NULL;
+  text[length] = 0;
+  return text;
 }
 
 bool serve_route(serve_job *job) {

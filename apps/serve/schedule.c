@@ -1,126 +1,10 @@
-/* schedule.c -- threads, and the queues between them and the loop.
+/* schedule.c -- the threads that compute, and the one that loads.
  *
  * Compute threads belong to all models: however many are loaded, no more threads compute than there are CPUs. A version
  * has as many sessions as it has workers, each of one thread; a thread takes the version that has waited longest and
  * has a session left. It takes what is there and waits for no more: a batch grows while all threads are busy. */
-#include "batch.h"
+#include "queue.h"
 #include "sequence.h"
-
-#include <stdlib.h>
-#include <unistd.h>
-
-void serve_done(serve_job *job) {
-  serve_server *server = job->server;
-  pthread_mutex_lock(&server->lock);
-  job->next = NULL;
-  if (server->done) server->done_last->next = job;
-  else server->done = job;
-  server->done_last = job;
-  pthread_mutex_unlock(&server->lock);
-  if (write(server->done_event, &(uint64_t){1}, 8) != 8) return; /* the counter is full: the loop is awake */
-}
-
-static void deliver(serve_job *part) {
-  serve_job *job = part->order;
-  job->extend(job, part);
-}
-
-void serve_give_part(serve_job *job, int32_t status, const char *type, base_str bytes) {
-  if (job->reply.failed || __atomic_load_n(&job->cancel, __ATOMIC_RELAXED)) return;
-  serve_job *part = job->extend ? calloc(1, sizeof *part) : NULL;
-  if (!job->extend) base_text_add(&job->reply, bytes.at, bytes.length);
-  else if (!part) job->reply.failed = true;
-  if (!part) return;
-  serve_begin_job(part, job->server);
-  base_text_add(&part->reply, bytes.at, bytes.length);
-  if (part->reply.failed) { /* the rest would be no reply without it */
-    job->is_over = part->is_over;
-    job->reply.failed = true;
-    serve_free_job(part);
-    free(part);
-    return;
-  }
-  if (!job->is_parted && type) job->type = type;
-  job->is_parted = true;
-  part->status = status;
-  part->type = job->type; /* the loop reads no more of the job's until that comes back, as an error may be */
-  part->finish = deliver;
-  part->order = job;
-  serve_done(part);
-}
-
-void serve_note_health(serve_server *server) {
-  __atomic_add_fetch(&server->health_changes, 1, __ATOMIC_RELEASE);
-  if (write(server->done_event, &(uint64_t){1}, 8) != 8) return;
-}
-
-static void append_waiting(serve_version *v) {
-  serve_version **at = &v->server->waiting;
-  while (*at) at = &(*at)->next_waiting;
-  *at = v;
-  v->next_waiting = NULL;
-  v->waiting = true;
-}
-
-/* The version that waited longest of those that have a session left, taken out of the line. NULL: there is none, or
- * there are not the CPUs for it: those behind it wait, too, so that it has its turn. */
-static serve_version *take_version(serve_server *server) {
-  serve_version **at = &server->waiting;
-  while (*at && !(*at)->idle_count) at = &(*at)->next_waiting;
-  serve_version *v = *at;
-  if (!v || (server->busy && server->busy + v->threads > (uint32_t)server->options.workers)) return NULL;
-  *at = v->next_waiting;
-  v->waiting = false;
-  server->busy += v->threads;
-  return v;
-}
-
-/* Where the first job stands that can be computed: no other one of its sequence is; *before: the job in front of it.
- * NULL: there is none. */
-static serve_job **find_ready(serve_version *v, serve_job **before) {
-  *before = NULL;
-  for (serve_job **at = &v->first; *at; at = &(*at)->next) {
-    if (!(*at)->sequence || !(*at)->sequence->is_busy) return at;
-    *before = *at;
-  }
-  return NULL;
-}
-
-/* A version stands in the line as long as it has a job that can be computed. */
-static void settle_line(serve_version *v) {
-  serve_job *before;
-  const bool is_ready = find_ready(v, &before) != NULL;
-  if (is_ready && !v->waiting) append_waiting(v);
-  if (is_ready || !v->waiting) return;
-  serve_version **line = &v->server->waiting;
-  while (*line != v) line = &(*line)->next_waiting;
-  *line = v->next_waiting;
-  v->waiting = false;
-}
-
-/* Takes the job that *at points to out of the queue. */
-static serve_job *take_out(serve_version *v, serve_job **at, serve_job *before) {
-  serve_job *job = *at;
-  *at = job->next;
-  if (v->last == job) v->last = before;
-  job->is_queued = false;
-  v->depth--;
-  return job;
-}
-
-/* What explains and what does not are no batch: a handler asks for it once. Nor are requests of sequences and others.
- * Of a sequence there is one, as the next one waits for its state. */
-static uint32_t take_jobs(serve_version *v, serve_job **jobs) {
-  serve_job *before, **at = find_ready(v, &before);
-  uint32_t count = 0;
-  const uint32_t most = v->batch_rows < SERVE_MOST_BATCH ? v->batch_rows : SERVE_MOST_BATCH;
-  do {
-    serve_job *job = jobs[count++] = take_out(v, at, before);
-    if (job->sequence) job->sequence->is_busy = true;
-    at = find_ready(v, &before);
-  } while (at && count < most && !(*at)->sequence == !jobs[0]->sequence && (*at)->explains == jobs[0]->explains);
-  return count;
-}
 
 static void note_times(serve_version *v, serve_job **jobs, uint32_t count, uint64_t begin, uint64_t over) {
   for (uint32_t i = 0; i < count; i++) {
@@ -142,14 +26,14 @@ static void work(void *user) {
   serve_job *jobs[SERVE_MOST_BATCH];
   pthread_mutex_lock(&server->lock);
   while (!server->stop) {
-    serve_version *v = take_version(server);
+    serve_version *v = queue_take_version(server);
     if (!v) {
       pthread_cond_wait(&server->more, &server->lock);
       continue;
     }
-    const uint32_t count = take_jobs(v, jobs), cpus = v->threads;
+    const uint32_t count = queue_take_jobs(v, jobs), cpus = v->threads;
     void *session = v->idle[--v->idle_count];
-    settle_line(v); /* others may have its next jobs */
+    queue_settle(v); /* others may have its next jobs */
     pthread_mutex_unlock(&server->lock);
     const uint64_t begin = sys_clock_ns();
     uint32_t left = count; /* jobs that are still ours */
@@ -165,7 +49,7 @@ static void work(void *user) {
     if (is_there) v->idle[v->idle_count++] = session; /* else the version may be gone, too */
     server->busy -= cpus;
     for (uint32_t i = 0; are_sequences && i < count; i++) jobs[i]->sequence->is_busy = false;
-    if (are_sequences) settle_line(v);
+    if (are_sequences) queue_settle(v);
     pthread_cond_broadcast(&server->settled);
     if (server->waiting) pthread_cond_broadcast(&server->more);
     pthread_mutex_unlock(&server->lock);
@@ -215,45 +99,10 @@ void serve_stop_threads(serve_server *server) {
   for (uint32_t i = 0; i < server->started; i++) sys_thread_join(&server->threads[i]);
 }
 
-void serve_limit(serve_job *job, uint64_t ns) {
-  if (ns && job->arrived_ns + ns < job->deadline_ns) job->deadline_ns = job->arrived_ns + ns;
-}
-
-bool serve_queue(serve_job *job) {
-  serve_version *v = job->version;
-  serve_server *server = v->server;
-  job->arrived_ns = sys_clock_ns();
-  job->next = NULL;
-  pthread_mutex_lock(&server->lock);
-  job->deadline_ns = job->arrived_ns + v->limit_ns;
-  if (v->python && !v->session_count) job->deadline_ns += v->start_ns; /* a process is started for it first */
-  serve_limit(job, job->limit_ns);
-  serve_limit(job, v->client_ms * 1000000u);
-  const bool room = v->depth < v->queue_limit;
-  if (room) {
-    job->is_queued = true;
-    if (v->first) v->last->next = job;
-    else v->first = job;
-    v->last = job;
-    v->depth++;
-    settle_line(v);
-  }
-  pthread_mutex_unlock(&server->lock);
-  if (room) pthread_cond_signal(&server->more); /* unlocked, so that who wakes does not wait at once */
-  return room;
-}
-
 void serve_cancel(serve_job *job) {
-  serve_version *v = job->version;
   const td_error err = {.offset = -1};
   pthread_mutex_lock(&job->server->lock);
-  const bool is_queued = job->is_queued;
-  if (is_queued) {
-    serve_job **at = &v->first, *before = NULL;
-    for (; *at != job; at = &(*at)->next) before = *at;
-    take_out(v, at, before);
-    settle_line(v);
-  }
+  const bool is_queued = queue_drop(job);
   if (!job->cancel && job->group && --job->group->waiting == 0)
     __atomic_store_n(&job->group->cancel, 1, __ATOMIC_RELAXED);
   __atomic_store_n(&job->cancel, 1, __ATOMIC_RELAXED);
@@ -262,75 +111,4 @@ void serve_cancel(serve_job *job) {
   if (!is_queued) return; /* it comes back from who has it */
   serve_fail(job, TD_CANCELLED, &err);
   serve_done(job);
-}
-
-void serve_expire(serve_version *v) {
-  const uint64_t now = sys_clock_ns();
-  serve_job *late = NULL, *before = NULL, *next;
-  pthread_mutex_lock(&v->server->lock);
-  for (serve_job **at = &v->first; *at;)
-    if ((*at)->deadline_ns < now) {
-      serve_job *job = take_out(v, at, before);
-      job->next = late;
-      late = job;
-    } else {
-      before = *at;
-      at = &before->next;
-    }
-  settle_line(v);
-  pthread_mutex_unlock(&v->server->lock);
-  for (; late; late = next) {
-    next = late->next;
-    serve_refuse(late, 504, "the request waited too long for its turn");
-    serve_done(late);
-  }
-}
-
-void serve_begin_group(serve_group *group, serve_job **jobs, uint32_t count) {
-  serve_server *server = jobs[0]->server;
-  pthread_mutex_lock(&server->lock);
-  *group = (serve_group){0};
-  for (uint32_t i = 0; i < count; i++) {
-    jobs[i]->group = group;
-    group->waiting += !jobs[i]->cancel;
-  }
-  group->cancel = group->waiting == 0;
-  pthread_mutex_unlock(&server->lock);
-}
-
-void serve_end_group(serve_job **jobs, uint32_t count) {
-  serve_server *server = jobs[0]->server;
-  pthread_mutex_lock(&server->lock);
-  for (uint32_t i = 0; i < count; i++) jobs[i]->group = NULL;
-  pthread_mutex_unlock(&server->lock);
-}
-
-serve_job *serve_take_queue(serve_version *v) {
-  serve_job *taken = NULL;
-  pthread_mutex_lock(&v->server->lock);
-  while (v->first) {
-    serve_job *job = take_out(v, &v->first, NULL);
-    job->next = taken;
-    taken = job;
-  }
-  settle_line(v);
-  pthread_mutex_unlock(&v->server->lock);
-  return taken;
-}
-
-void serve_order_locked(serve_job *job, void (*call)(serve_job *)) {
-  serve_server *server = job->server;
-  job->work = call;
-  job->next = NULL;
-  if (server->load_first) server->load_last->next = job;
-  else server->load_first = job;
-  server->load_last = job;
-  pthread_cond_broadcast(&server->load_more);
-}
-
-void serve_order(serve_job *job, void (*call)(serve_job *)) {
-  serve_server *server = job->server;
-  pthread_mutex_lock(&server->lock);
-  serve_order_locked(job, call);
-  pthread_mutex_unlock(&server->lock);
 }

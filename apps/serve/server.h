@@ -274,12 +274,14 @@ void serve_renew_key(serve_job *job); /* GET /token */
  * refused. */
 bool serve_knows_page(serve_job *job);
 
-/* schedule.c: threads, and the queues between them and the loop. */
+/* schedule.c: threads. */
 td_status serve_start_threads(serve_server *server, base_arena *arena, td_error *err);
 void serve_stop_threads(serve_server *server);
+void serve_cancel(serve_job *job); /* nobody waits for it: it comes back early */
+
+/* queue.c: what waits for a thread, and what is done. */
 void serve_limit(serve_job *job, uint64_t ns); /* it may take no longer, from its arrival on */
 bool serve_queue(serve_job *job);              /* false: the version's queue is full */
-void serve_cancel(serve_job *job);             /* nobody waits for it: it comes back early */
 void serve_expire(serve_version *v);           /* answers what waited too long in its queue */
 void serve_begin_group(serve_group *group, serve_job **jobs, uint32_t count);
 void serve_end_group(serve_job **jobs, uint32_t count);
@@ -340,8 +342,9 @@ int serve_python_process(const serve_version *v, uint32_t index, uint64_t *memor
 /* memory.c: one budget of bytes for what requests hold. A job is empty before it begins. */
 void serve_begin_job(serve_job *job, serve_server *server);
 bool serve_has_room(serve_job *job, uint64_t bytes); /* for a body of so many, as things are now */
-void serve_refuse_memory(serve_job *job);            /* where job->is_over */
-bool serve_grow_body(serve_job *job, size_t cap);    /* false: out of memory, or job->is_over */
+/* Adds to the body. `room`: bytes that may be allocated beyond what the body has. False: too large, or no memory. */
+bool serve_add_body(serve_job *job, const void *bytes, size_t count, size_t room);
+bool serve_grow_body(serve_job *job, size_t cap); /* false: out of memory, or job->is_over */
 void serve_free_body(serve_job *job);
 void serve_drop_bytes(serve_job *job, char *body, size_t cap); /* of what was its body before */
 uint64_t serve_held(const serve_server *server);
@@ -372,6 +375,11 @@ void serve_remove_version(serve_server *server, serve_model *m, uint32_t index);
 void serve_free_models(serve_server *server); /* when no thread runs any more */
 void serve_keep(serve_version *v);
 void serve_release(serve_version *v); /* the last one has the loader free it; NULL is allowed */
+/* The version that a request names (NULL: the default one), which the job keeps from now on. NULL: it is refused. */
+serve_version *serve_find(serve_job *job, const char *name, const char *number);
+/* Frees what a job holds, and lets go of its version. */
+void serve_free_job(serve_job *job);
+bool serve_is_ready(const serve_version *v); /* by its workers */
 
 /* load.c: on the loader's thread, or before it is started. */
 td_status serve_load(serve_server *server, const char *name, const char *url, const char *path, serve_version **out,
@@ -425,34 +433,27 @@ void serve_take_done(serve_server *server); /* jobs that have come back; also wh
 td_status serve_listen(serve_address *address, int *fd, td_error *err);
 void serve_print_address(const serve_address *address);
 
-/* When a transfer has taken too long that began at `begin_ns`, and of which the last of `bytes` moved at `moved_ns`. */
-uint64_t serve_transfer_end(const serve_server *server, uint64_t begin_ns, uint64_t moved_ns, uint64_t bytes);
-
-/* route.c: does a route of the path write errors as TorchServe does? */
-bool serve_is_torch(base_str path);
-/* True: answered; false: it is in a queue, and comes back. */
-bool serve_route(serve_job *job);
-/* Frees what a job holds, and lets go of its version. */
-void serve_free_job(serve_job *job);
-/* The version that a request names (NULL: the default one), which the job keeps from now on. NULL: it is refused. */
-serve_version *serve_find(serve_job *job, const char *name, const char *number);
-/* Adds to the body. `room`: bytes that may be allocated beyond what the body has. False: too large, or no memory. */
-bool serve_add_body(serve_job *job, const void *bytes, size_t count, size_t room);
-/* True where models may be registered and deleted; else the job is refused. */
-bool serve_may_change(serve_job *job);
+/* answer.c */
 /* The reply is an error, as the route's protocol writes it. `type`: TorchServe's exception; NULL: by the status. */
 void serve_refuse(serve_job *job, int32_t status, const char *format, ...) BASE_PRINTF(3, 4);
 void serve_refuse_as(serve_job *job, int32_t status, const char *type, const char *format, ...) BASE_PRINTF(4, 5);
 /* The library's status as HTTP's. */
 void serve_fail(serve_job *job, td_status status, const td_error *err);
 void serve_answer(serve_job *job, int32_t status, const char *format, ...) BASE_PRINTF(3, 4);
+void serve_refuse_memory(serve_job *job); /* where job->is_over */
+/* A parameter of the query, decoded, in the arena; NULL: it is not there. */
+const char *serve_query(const serve_job *job, const char *name);
+
+/* route.c: does a route of the path write errors as TorchServe does? */
+bool serve_is_torch(base_str path);
+/* True: answered; false: it is in a queue, and comes back. */
+bool serve_route(serve_job *job);
+/* True where models may be registered and deleted; else the job is refused. */
+bool serve_may_change(serve_job *job);
 /* Has the job's version compute it; as serve_route. */
 bool serve_enter(serve_job *job, const serve_protocol *protocol);
 bool serve_predict(serve_job *job); /* by the version's handler */
 bool serve_ping(serve_job *job, char **parts);
-bool serve_is_ready(const serve_version *v); /* by its workers */
-/* A parameter of the query, decoded, in the arena; NULL: it is not there. */
-const char *serve_query(const serve_job *job, const char *name);
 
 /* manage.c: what a request says in its query or in a body of JSON (NULL: it has none). False: it is refused. */
 bool serve_read_parameters(serve_job *job, const struct fmt_json **body);

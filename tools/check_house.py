@@ -5,7 +5,7 @@ Operator names in string literals, and compared as strings, per room that knows 
 fields alone (those that are left in kernels are texts of messages); names of kernel levels outside the list of levels;
 lines over 120 columns in documents, READMEs included (tables, code and words that nothing can break aside); source
 files over 700 lines; functions of more than 8 parameters; home-made words for what the field has a word for, in
-comments and identifiers. Ends with a count of checks."""
+comments and identifiers; passes without a test that has the text before and after them. Ends with a count of checks."""
 import pathlib
 import re
 import subprocess
@@ -113,10 +113,21 @@ def count_home_made_words():
             len(re.findall(r"(?<![A-Za-z])worth(?![A-Za-z])", re.sub(r'"(?:[^"\\\n]|\\.)*"', '""', code_of(path)))) for path in sources(room)), 0
 
 
+def count_passes_without_text():
+    """Tests by text name the pass among the first arguments of expect_change and its relatives (tests/passes/change.h)."""
+    tested = set()
+    for path in sources("tests/passes") + sources("tests/fuse"):
+        text = path.read_text()
+        for call in re.finditer(r"\bexpect_(?:change|loops)\w*\(", text):
+            tested |= set(re.findall(r'"(\w+)"', text[call.end():call.end() + 200]))
+    names = re.findall(r"^PASS\((\w+)", pathlib.Path("src/passes/passes.def").read_text(), flags=re.M)
+    yield "passes without a test by text" + "".join(f", {name}" for name in names if name not in tested), len(set(names) - tested), 0
+
+
 def main():
     passed = failed = 0
     for count in (count_operator_names, count_level_names, count_long_lines, count_long_files, count_parameters,
-                  count_home_made_words):
+                  count_home_made_words, count_passes_without_text):
         for what, found, most in count():
             if found > most:
                 print(f"FAILED {what}: {found}; {most} are allowed")

@@ -46,16 +46,15 @@ static inline void expect_same_meaning(const char *before, const char *after) {
 /* Are there kernels for products of pairs? Builds for checks have them on any level. */
 static inline bool has_pairs(const char *level) { return kern_select(KERN_CONV, TD_BF16, level_of(level)) != NULL; }
 
-/* The pass turns `before` into exactly `after`, in `expected` changes, for kernels of the level `isa`; done again it
- * changes nothing. Both mean the same. */
-static inline void expect_change_at(uint32_t isa, const char *name, const char *before, const char *after,
-                                    uint32_t expected) {
-  const passes_setting setting = {.isa = isa};
+/* The pass turns `before` into exactly `after`, in `expected` changes; done again it changes nothing. Both mean the
+ * same. */
+static inline void expect_change_with(const passes_setting *setting, const char *name, const char *before,
+                                      const char *after, uint32_t expected) {
   base_arena *arena = base_arena_new(&base_libc_allocator);
   ir_graph *graph = parse_graph(arena, before, &base_libc_allocator);
   td_error err;
   uint32_t changes = 0;
-  if (find_pass(name)->run(graph, &setting, &changes, &err) != TD_OK || ir_verify(graph, &err) != TD_OK)
+  if (find_pass(name)->run(graph, setting, &changes, &err) != TD_OK || ir_verify(graph, &err) != TD_OK)
     fail_msg("%s", err.text);
   assert_int_equal(changes, expected);
   for (int again = 0; again < 2; again++) {
@@ -67,12 +66,18 @@ static inline void expect_change_at(uint32_t isa, const char *name, const char *
     }
     base_text_free(&text);
     changes = 0;
-    assert_int_equal(find_pass(name)->run(graph, &setting, &changes, &err), TD_OK);
+    assert_int_equal(find_pass(name)->run(graph, setting, &changes, &err), TD_OK);
     assert_int_equal(changes, 0);
   }
   ir_graph_free(graph);
   base_arena_free(arena);
   if (expected) expect_same_meaning(before, after);
+}
+
+/* For kernels of the level `isa`. */
+static inline void expect_change_at(uint32_t isa, const char *name, const char *before, const char *after,
+                                    uint32_t expected) {
+  expect_change_with(&(passes_setting){.isa = isa}, name, before, after, expected);
 }
 
 /* For the kernels that any machine has. */

@@ -518,6 +518,25 @@ static void other_types_and_axes_stay(void **state) {
               "output \"y\" %2\n");
 }
 
+/* Where channels_last is disabled. */
+static void a_convolution_stands_between_permutations(void **state) {
+  (void)state;
+  expect_change_with(&(passes_setting){.disabled = "channels_last"}, "windows",
+                     "input %0 \"x\": f32[1, 5, 4, 4]\n"
+                     "const %1: f32[2, 5, 1, 1] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}\n"
+                     "%2 = aten::convolution(%0, %1)\n"
+                     "output \"y\" %2\n",
+                     "input %0 \"x\": f32[1, 5, 4, 4]\n"
+                     "const %1: f32[2, 5, 1, 1] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}\n"
+                     "%2 = aten::permute(%0) {dims = [0, 2, 3, 1]}: f32[1, 4, 4, 5]\n"
+                     "%3 = td::conv(%2, %1) {kernel = [1, 1], stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, "
+                     "1], groups = 1, channels = 2, panel = 0, channels_first = false, act = \"none\", act_a = 0, "
+                     "act_b = 0, act_late = false, in_front = false}: f32[1, 4, 4, 2]\n"
+                     "%4 = aten::permute(%3) {dims = [0, 3, 1, 2]}: f32[1, 2, 4, 4]\n"
+                     "output \"y\" %4\n",
+                     1);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(layouts_can_be_compared),
@@ -540,6 +559,7 @@ int main(void) {
       cmocka_unit_test(transposed_convolutions_of_told_sizes),
       cmocka_unit_test(what_cannot_follow_stays),
       cmocka_unit_test(other_types_and_axes_stay),
+      cmocka_unit_test(a_convolution_stands_between_permutations),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

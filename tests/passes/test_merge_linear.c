@@ -85,11 +85,42 @@ static void others_stay(void **state) {
                    0);
 }
 
+static void two_products_become_one(void **state) {
+  (void)state;
+  if (!machine_has("avx2")) return;
+  expect_change_with(&(passes_setting){.isa = level_of("avx2")}, "merge_linear", two,
+                     "input %0 \"x\": f32[2, 3, 2]\n"
+                     "input %1 \"other\": f32[2, 3, 2]\n"
+                     "const %2: f32[2, 8] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}\n"
+                     "const %3: f32[32] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 0.5, 2, 1.5, 0.75, "
+                     "1, 3, 5, 7, -1, -0.25, -3, -2, 2, 4, 6, 8}\n"
+                     "const %4: i64[1] = {0}\n"
+                     "const %5: i64[1] = {8}\n"
+                     "const %6: i64[1] = {2}\n"
+                     "const %7: i64[1] = {8}\n"
+                     "const %8: i64[1] = {16}\n"
+                     "const %9: i64[1] = {2}\n"
+                     "%10 = td::linear(%1, %2) {trans_w = false, n = 8, panel = 0, strassen = false, pairs = false, "
+                     "act = \"none\", act_a = 0, act_b = 0, act_late = false, in_front = false}: f32[2, 3, 8]\n"
+                     "%11 = td::linear(%0, %3) {trans_w = false, n = 16, panel = 8, strassen = false, pairs = false, "
+                     "act = \"none\", act_a = 0, act_b = 0, act_late = false, in_front = false}: f32[2, 3, 16]\n"
+                     "%12 = aten::slice(%11, %4, %5, %6): f32[2, 3, 8]\n"
+                     "%13 = aten::slice(%11, %7, %8, %9): f32[2, 3, 8]\n"
+                     "%14 = aten::unflatten(%10) {dim = 2, sizes = [2, 4]}: f32[2, 3, 2, 4]\n"
+                     "%15 = aten::unflatten(%12) {dim = 2, sizes = [2, 4]}: f32[2, 3, 2, 4]\n"
+                     "%16 = aten::unflatten(%13) {dim = 2, sizes = [2, 4]}: f32[2, 3, 2, 4]\n"
+                     "%17 = td::attention(%14, %15, %16) {scale = 0.5, causal = false, safe = 0, replaces = 0, pairs = "
+                     "false, left = -1}: f32[2, 3, 2, 4]\n"
+                     "output \"y\" %17\n",
+                     2);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(three_parts_become_one),
       cmocka_unit_test(numbers_stay),
       cmocka_unit_test(others_stay),
+      cmocka_unit_test(two_products_become_one),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

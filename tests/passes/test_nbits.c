@@ -223,11 +223,36 @@ static void those_for_tiles_fill_whole_blocks(void **state) {
   are_pairs(level);
 }
 
+static void bytes_stand_in_panels(void **state) {
+  (void)state;
+  if (!machine_has("avx2")) return;
+  expect_change_with(
+      &(passes_setting){.isa = level_of("avx2")}, "nbits",
+      "input %0 \"x\": f32[2, 8]\n"
+      "const %1: u8[1, 1, 8] = {" BYTES_8
+      "}\n"
+      "const %2: f32[1, 1] = {0.0078125}\n"
+      "%3 = td::matmul_nbits(%0, %1, %2) {k = 8, n = 1, bits = 8, block_size = 8}\n"
+      "output \"y\" %3\n",
+      "input %0 \"x\": f32[2, 8]\n"
+      "const %1: u8[96] = {0, 0, 0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "
+      "0, 0, 1, 35, 69, 103, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 37, "
+      "71, 105, 39, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}\n"
+      "%2 = td::linear_nbits(%0, %1) {n = 1, bits = 8, block_size = 8, panel = 8, zeros = false, x_bits = 32, act = "
+      "\"none\", act_a = 0, act_b = 0, act_late = false, in_front = false}: f32[2, 1]\n"
+      "output \"y\" %2\n",
+      1);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(blocks_have_scales_and_zero_points),    cmocka_unit_test(x_has_as_many_bits_as_are_asked_for),
-      cmocka_unit_test(rows_may_be_in_another_order),          cmocka_unit_test(dequantised_matrices_are_not_widened),
-      cmocka_unit_test(weights_are_rounded_once_to_16_bits),   cmocka_unit_test(nodes_that_are_kept_stay_f32),
-      cmocka_unit_test(weights_of_products_of_bf16_are_pairs), cmocka_unit_test(those_for_tiles_fill_whole_blocks)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(blocks_have_scales_and_zero_points),
+                                     cmocka_unit_test(x_has_as_many_bits_as_are_asked_for),
+                                     cmocka_unit_test(rows_may_be_in_another_order),
+                                     cmocka_unit_test(dequantised_matrices_are_not_widened),
+                                     cmocka_unit_test(weights_are_rounded_once_to_16_bits),
+                                     cmocka_unit_test(nodes_that_are_kept_stay_f32),
+                                     cmocka_unit_test(weights_of_products_of_bf16_are_pairs),
+                                     cmocka_unit_test(those_for_tiles_fill_whole_blocks),
+                                     cmocka_unit_test(bytes_stand_in_panels)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

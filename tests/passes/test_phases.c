@@ -155,7 +155,26 @@ static void few_channels_are_made_at_once(void **state) {
   assert_true(taken > 300);
 }
 
+static void phases_are_channels(void **state) {
+  (void)state;
+  expect_change_with(&(passes_setting){.kernels = true, .isa = BASE_ISA_VECTOR}, "phases",
+                     "input %0 \"x\": f32[n, l, 3]\n"
+                     "const %1: f32[3, 1, 2] = {1, 2, 3, 4, 5, 6}\n"
+                     "%2 = td::conv_transpose(%0, %1) {kernel = [2], stride = [2], channels = 1}\n"
+                     "output \"y\" %2\n",
+                     "input %0 \"x\": f32[n, l, 3]\n"
+                     "const %1: f32[2, 3, 1] = {1, 3, 5, 2, 4, 6}\n"
+                     "const %2: i64[3] = {0, -1, 1}\n"
+                     "%3 = td::conv(%0, %1) {kernel = [1], stride = [1], padding = [0, 0], dilation = [], groups = 1, "
+                     "channels = 2, panel = 0, channels_first = false, act = \"none\", act_a = 0, act_b = 0, act_late "
+                     "= false, in_front = false}: f32[n, l, 2]\n"
+                     "%4 = aten::view(%3, %2) {zero_copies = true}: f32[n, mul(2, l), 1]\n"
+                     "output \"y\" %4\n",
+                     1);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(open_sizes_fit), cmocka_unit_test(few_channels_are_made_at_once)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(open_sizes_fit), cmocka_unit_test(few_channels_are_made_at_once),
+                                     cmocka_unit_test(phases_are_channels)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,8 +77,33 @@ static void outside(void **state) {
       1);
 }
 
+static void the_last_rows_of_a_box(void **state) {
+  (void)state;
+  expect_change("scatter", X "input %1 \"u\": f32[2, 5]\nconst %8: i64[2, 2] = {1, -2, 1, -1}\n" OUT("none"),
+                "input %0 \"x\": f32[2, 4, 5]\n"
+                "input %1 \"u\": f32[2, 5]\n"
+                "const %2: i64[3] = {1, 2, 5}\n"
+                "const %3: i64[1] = {1}\n"
+                "const %4: i64[1] = {2}\n"
+                "const %5: i64[1] = {0}\n"
+                "const %6: i64[1] = {0}\n"
+                "const %7: i64[1] = {1}\n"
+                "const %8: i64[1] = {0}\n"
+                "const %9: i64[1] = {0}\n"
+                "const %10: i64[1] = {2}\n"
+                "const %11: i64[1] = {1}\n"
+                "%12 = aten::view(%1, %2) {zero_copies = false}: f32[1, 2, 5]\n"
+                "%13 = aten::slice(%0, %3, %4, %5): f32[1, 4, 5]\n"
+                "%14 = aten::slice(%0, %6, %7, %8): f32[1, 4, 5]\n"
+                "%15 = aten::slice(%13, %9, %10, %11): f32[1, 2, 5]\n"
+                "%16 = aten::cat(%15, %12) {dim = 1}: f32[1, 4, 5]\n"
+                "%17 = aten::cat(%14, %16) {dim = 0}: f32[2, 4, 5]\n"
+                "output \"y\" %17\n",
+                1);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(boxes_are_joined), cmocka_unit_test(other_indices_stay),
-                                     cmocka_unit_test(outside)};
+                                     cmocka_unit_test(outside), cmocka_unit_test(the_last_rows_of_a_box)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -164,12 +164,42 @@ static void others_stay(void **state) {
   }
 }
 
+static void an_activation_by_its_text(void **state) {
+  (void)state;
+  expect_change("activation",
+                "input %0 \"x\": f32[3, 8]\n"
+                "%1 = aten::sigmoid(%0)\n"
+                "%2 = aten::mul(%0, %1)\n"
+                "output \"y\" %2\n",
+                "input %0 \"x\": f32[3, 8]\n"
+                "%1 = aten::silu(%0): f32[3, 8]\n"
+                "output \"y\" %1\n",
+                1);
+}
+
+static void a_norm_by_its_text(void **state) {
+  (void)state;
+  expect_change("norm",
+                "input %0 \"x\": f32[3, 8]\n"
+                "const %1: f32[] = {2}\n"
+                "const %2: f32[] = {0.0009765625}\n"
+                "%3 = aten::pow(%0, %1)\n"
+                "%4 = aten::mean(%3) {dim = [1], keepdim = true}\n"
+                "%5 = aten::add(%4, %2)\n"
+                "%6 = aten::rsqrt(%5)\n"
+                "%7 = aten::mul(%0, %6)\n"
+                "output \"y\" %7\n",
+                "input %0 \"x\": f32[3, 8]\n"
+                "%1 = aten::rms_norm(%0) {axis = -1, eps = 0.0009765625, stats_dtype = f32}: f32[3, 8]\n"
+                "output \"y\" %1\n",
+                1);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_activation_is_found),
-      cmocka_unit_test(every_norm_is_found),
-      cmocka_unit_test(other_shifts_stay),
-      cmocka_unit_test(others_stay),
+      cmocka_unit_test(every_activation_is_found), cmocka_unit_test(every_norm_is_found),
+      cmocka_unit_test(other_shifts_stay),         cmocka_unit_test(others_stay),
+      cmocka_unit_test(an_activation_by_its_text), cmocka_unit_test(a_norm_by_its_text),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,8 +54,33 @@ static void other_users_keep_the_join(void **state) {
               "output \"y\" %4\n");
 }
 
+static void an_activation_moves_to_both_parts(void **state) {
+  (void)state;
+  expect_change("spread",
+                HEAD "%4 = aten::convolution(%0, %1) {" CONV
+                     "}\n"
+                     "%5 = aten::convolution(%0, %2) {" CONV
+                     "}\n"
+                     "%6 = aten::cat(%4, %5) {dim = 1}\n"
+                     "%7 = aten::silu(%6)\n"
+                     "output \"y\" %7\n",
+                "input %0 \"x\": f32[n, 2, 4]\n"
+                "const %1: f32[1, 2, 1] = {1, 2}\n"
+                "const %2: f32[2, 2, 1] = {3, 4, 5, 6}\n"
+                "%3 = aten::convolution(%0, %1) {stride = [1], padding = [0, 0], dilation = [1], auto_pad = \"\", "
+                "transposed = false, output_padding = [], groups = 1, output_size = []}: f32[n, 1, 4]\n"
+                "%4 = aten::convolution(%0, %2) {stride = [1], padding = [0, 0], dilation = [1], auto_pad = \"\", "
+                "transposed = false, output_padding = [], groups = 1, output_size = []}: f32[n, 2, 4]\n"
+                "%5 = aten::silu(%3): f32[n, 1, 4]\n"
+                "%6 = aten::silu(%4): f32[n, 2, 4]\n"
+                "%7 = aten::cat(%5, %6) {dim = 1}: f32[n, 3, 4]\n"
+                "output \"y\" %7\n",
+                1);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(norms_and_activations),
-                                     cmocka_unit_test(other_users_keep_the_join)};
+                                     cmocka_unit_test(other_users_keep_the_join),
+                                     cmocka_unit_test(an_activation_moves_to_both_parts)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -200,7 +200,8 @@ compile_setting api_setting(const td_model *m) {
                              .isa = m->isa,
                              .math = m->math,
                              .precision = m->precision,
-                             .tuning = &m->tuning};
+                             .tuning = &m->tuning,
+                             .share = run_in_parallel};
   if (m->options.warn) {
     setting.options.warn = api_warn;
     setting.options.warn_user = (td_model *)(uintptr_t)m;

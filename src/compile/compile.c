@@ -54,36 +54,6 @@ static td_status lower(ir_graph *graph, const compile_setting *setting, base_are
   return plan_verify(plan, err);
 }
 
-/* ---- sharing out what a pass has to do ---- */
-
-enum { MAX_HELPERS = 15 };
-
-typedef struct share {
-  _Atomic uint32_t next;
-  uint32_t count;
-  void (*task)(void *arg, uint32_t i);
-  void *arg;
-} share;
-
-static void take_tasks(void *user) {
-  share *s = user;
-  for (uint32_t i; (i = atomic_fetch_add(&s->next, 1)) < s->count;) s->task(s->arg, i);
-}
-
-/* On as many threads as affinity and quota allow; a thread that cannot be had is done without. */
-static void share_tasks(uint32_t count, void (*task)(void *arg, uint32_t i), void *arg) {
-  sys_thread threads[MAX_HELPERS];
-  share s = {.count = count, .task = task, .arg = arg};
-  uint32_t helpers = 0;
-  td_error unused;
-  const uint32_t usable = sys_threads_read();
-  while (helpers + 1 < count && helpers < MAX_HELPERS && helpers + 1 < usable &&
-         sys_thread_start(&threads[helpers], take_tasks, &s, &unused) == TD_OK)
-    helpers++;
-  take_tasks(&s);
-  for (uint32_t i = 0; i < helpers; i++) sys_thread_join(&threads[i]);
-}
-
 static fuse_setting fusing(const compile_setting *setting, const base_speed *speed, fuse_log *log) {
   return (fuse_setting){.isa = setting->isa,
                         .compiled = compile_makes_code(setting),
@@ -120,7 +90,7 @@ static td_status run_passes(ir_graph *graph, const compile_setting *setting, fus
                                  .isa = setting->isa,
                                  .speed = &speed,
                                  .fuse = fusing(setting, &speed, log),
-                                 .share = share_tasks,
+                                 .share = setting->share,
                                  .seen = setting->seen,
                                  .seen_user = setting->seen_user,
                                  .spoil = setting->options.inject ? compile_spoil : NULL,

@@ -37,6 +37,8 @@ typedef struct compile_setting {
   /* Receives the files of generated code and their compiler commands; may be NULL. */
   td_status (*coded)(void *user, const char *name, const char *bytes, size_t count);
   void *seen_user; /* of both */
+  /* Calls task(arg, i) once for each i < count, on several threads; NULL: passes do it on the caller's. */
+  void (*share)(uint32_t count, void (*task)(void *arg, uint32_t i), void *arg);
 } compile_setting;
 
 /* Operators and kernels of a process by name, which plans are linked with. The symbols point at `names`. */

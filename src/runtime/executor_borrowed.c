@@ -4,17 +4,6 @@
 #include "runtime/executor_priv.h"
 #include "runtime/parallel_priv.h"
 
-/* The thread sanitizer does not see how these runtimes, which it has not compiled, hand work over and join: what
- * run_parallel promises is told to it here. */
-#if defined(__SANITIZE_THREAD__)
-#include <sanitizer/tsan_interface.h>
-#define GIVES(at) __tsan_release(at)
-#define TAKES(at) __tsan_acquire(at)
-#else
-#define GIVES(at) ((void)(at))
-#define TAKES(at) ((void)(at))
-#endif
-
 td_status run_executor_open(run_pool *p, const char *name, td_error *err) {
   (void)name;
   (void)err;
@@ -36,10 +25,10 @@ typedef struct share {
 
 static void run_part(void *user, uint32_t i) {
   share *s = user;
-  TAKES(&s->begins);
+  RUN_TAKES(&s->begins);
   run_worker *w = s->members[i];
   w->status = s->team->job(s->team->user, w, s->team->workers);
-  GIVES(&s->ends);
+  RUN_GIVES(&s->ends);
 }
 
 td_status run_executor_share(run_team *t, run_worker **failed) {
@@ -52,10 +41,10 @@ td_status run_executor_share(run_team *t, run_worker **failed) {
     w->status = TD_OK;
     s.members[w->index] = w;
   }
-  GIVES(&s.begins);
+  RUN_GIVES(&s.begins);
   if (t->workers > 1) run_parallel(t->workers, run_part, &s);
   else run_part(&s, 0);
-  TAKES(&s.ends);
+  RUN_TAKES(&s.ends);
   *failed = NULL;
   for (uint32_t i = t->workers; i-- > 1;)
     if (s.members[i]->status != TD_OK) *failed = s.members[i];

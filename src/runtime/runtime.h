@@ -27,6 +27,8 @@ typedef struct run_pool_options {
 } run_pool_options;
 td_status run_pool_new_on(const run_pool_options *options, const td_allocator *allocator, run_pool **pool,
                           td_error *err);
+/* Calls task(arg, i) once for each i < count, on this thread and others. Needs no pool. */
+void run_in_parallel(uint32_t count, void (*task)(void *arg, uint32_t i), void *arg);
 uint32_t run_usable_threads(void);               /* what affinity and quota allow */
 void run_pool_free(run_pool *pool);              /* no session may use it any more; NULL allowed */
 uint32_t run_pool_threads(const run_pool *pool); /* those there are, the caller's included */

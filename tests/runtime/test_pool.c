@@ -453,8 +453,22 @@ static void a_failing_step_is_named(void **state) {
   plan_free(plan);
 }
 
+/* Without a pool; what a task writes is there behind the call. */
+static void note_task(void *arg, uint32_t i) { ((uint32_t *)arg)[i] += i + 1; }
+
+static void jobs_without_a_pool(void **state) {
+  (void)state;
+  enum { MOST = 1000 };
+  for (uint32_t count = 0; count <= MOST; count = count ? count * 10 : 1) {
+    uint32_t done[MOST + 1] = {0};
+    run_in_parallel(count, note_task, done);
+    for (uint32_t i = 0; i <= MOST; i++) assert_int_equal(done[i], i < count ? i + 1 : 0);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(each_task_is_done_once),
+                                     cmocka_unit_test(jobs_without_a_pool),
                                      cmocka_unit_test(an_error_of_a_worker_comes_out),
                                      cmocka_unit_test(shares_by_weight),
                                      cmocka_unit_test(shares_that_are_not_taken),

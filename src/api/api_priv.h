@@ -121,6 +121,8 @@ void api_told_free(td_model *model);
 td_status api_tell_error(const td_model *model, td_status status, td_error *err);
 /* Passes a warning on, likewise; `user`: the model. */
 void api_warn(void *user, const char *text);
+/* A place for one more file of the model's. NULL: out of memory. */
+sys_mapping *api_add_file(td_model *model, const char *location);
 import_source api_source(const td_model *model);
 /* Imports the model again or for the first time. The graph is the caller's; its origins are whole. */
 td_status api_import(td_model *model, ir_graph **graph, td_error *err);

@@ -2,91 +2,12 @@
 #include "api/api_priv.h"
 #include "ops/ops.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT_OF(number) #number
-#define VERSION_TEXT(major, minor, patch) TEXT_OF(major) "." TEXT_OF(minor) "." TEXT_OF(patch)
-
-const char *td_version(void) { return VERSION_TEXT(TD_VERSION_MAJOR, TD_VERSION_MINOR, TD_VERSION_PATCH); }
-
-/* ---- import ---- */
-
-/* NULL: out of memory. */
-static sys_mapping *add_file(td_model *m, const char *location) {
-  api_file *file = base_vec_push(m->arena, &m->files);
-  if (!file) return NULL;
-  *file = (api_file){.location = location};
-  return &file->mapping;
-}
-
-static const sys_mapping *find_file(const td_model *m, const char *location) {
-  for (uint32_t i = 0; i < m->files.count; i++)
-    if (m->files.at[i].location && strcmp(m->files.at[i].location, location) == 0) return &m->files.at[i].mapping;
-  return NULL;
-}
-
-/* External data: beneath the model's folder, mapped for the life of the model. Importing the model once more finds all
- * of it here and writes nothing: other threads may use the model then. */
-static td_status open_beside(void *user, const char *location, const void **bytes, size_t *size, td_error *err) {
-  td_model *model = user;
-  const sys_mapping *found = find_file(model, location);
-  if (!found) {
-    const char *slash = strrchr(model->path, '/');
-    char *folder = slash ? base_arena_slice(model->arena, model->path, (size_t)(slash - model->path) + 1)
-                         : base_arena_text(model->arena, ".");
-    char *kept = folder ? base_arena_text(model->arena, location) : NULL;
-    sys_mapping *fresh = kept ? add_file(model, kept) : NULL;
-    if (!fresh) return base_no_memory(err, location);
-    TRY(sys_map_beneath(folder, location, fresh, err));
-    found = fresh;
-  }
-  *bytes = found->bytes;
-  *size = found->size;
-  return TD_OK;
-}
+/* ---- load ---- */
 
 static const char builtin_prefix[] = "builtin:";
-
-static td_status import_builtin_model(const td_model *model, ir_graph **graph, td_error *err) {
-  import_builtin_source source = {.name = model->builtin,
-                                  .weights = model->bytes,
-                                  .size = model->size,
-                                  .file = model->options.weights,
-                                  .seed = model->options.seed};
-  return import_builtin(&source, model->ops, &model->allocator, graph, err);
-}
-
-import_source api_source(const td_model *model) {
-  return (import_source){.bytes = model->bytes,
-                         .size = model->size,
-                         .file = model->path,
-                         .format = model->options.format,
-                         .open = model->path ? open_beside : NULL,
-                         .user = (td_model *)(uintptr_t)model,
-                         .inputs = model->options.inputs,
-                         .input_count = model->options.input_count,
-                         .method = model->options.method,
-                         .weights = model->given,
-                         .weight_count = model->given_count};
-}
-
-static td_status import(td_model *model, bool brief, ir_graph **graph, td_error *err) {
-  import_source source = api_source(model);
-  source.brief = brief;
-  TRY(model->builtin ? import_builtin_model(model, graph, err)
-                     : import_model(&source, model->ops, &model->allocator, graph, err));
-  const td_status status = model->options.state ? import_keep_state(*graph, model->options.state, err) : TD_OK;
-  if (status == TD_OK) return TD_OK;
-  ir_graph_free(*graph);
-  *graph = NULL;
-  return status;
-}
-
-td_status api_import(td_model *model, ir_graph **graph, td_error *err) { return import(model, false, graph, err); }
-
-/* ---- load ---- */
 
 static td_status new_model(const td_load_options *options, td_model **model, td_error *err) {
   const td_allocator allocator = options->allocator ? *options->allocator : sys_allocator;
@@ -194,67 +115,6 @@ static void give_back_files(td_model *m) {
   for (uint32_t i = 0; i < m->files.count; i++) give_back_between(&m->files.at[i].mapping, used, count);
 }
 
-compile_setting api_setting(const td_model *m) {
-  compile_setting setting = {.options = m->options,
-                             .backend = m->backend,
-                             .isa = m->isa,
-                             .math = m->math,
-                             .precision = m->precision,
-                             .tuning = &m->tuning,
-                             .share = run_in_parallel};
-  if (m->options.warn) {
-    setting.options.warn = api_warn;
-    setting.options.warn_user = (td_model *)(uintptr_t)m;
-  }
-  return setting;
-}
-
-/* Computes with f64 what the model computes with other floating-point numbers. */
-static td_status widen(ir_graph *graph, td_error *err) {
-  static const td_dtype narrow[] = {TD_F32, TD_F16, TD_BF16};
-  for (size_t i = 0; i < sizeof narrow / sizeof *narrow; i++) TRY(debug_retype(graph, narrow[i], TD_F64, err));
-  return TD_OK;
-}
-
-td_status api_compile(td_model *m, api_variant *variant, ir_graph *graph, plan_exe **plan, td_error *err) {
-  compile_setting setting = api_setting(m);
-  api_dump *dump = m->options.dump ? api_dump_new(m, variant, err) : NULL;
-  if (m->options.dump && !dump) return base_no_memory(err, "what a model becomes");
-  if (variant) {
-    setting.general = m->plan;
-    setting.options.edited = NULL; /* files of the general plan's code */
-  }
-  if (dump) {
-    setting.seen = api_dump_graph;
-    setting.coded = api_dump_code;
-    setting.seen_user = dump;
-  }
-  td_status status = dump ? api_dump_graph(dump, "import", graph, err) : TD_OK;
-  uint32_t *changes = variant ? variant->changes : m->changes;
-  if (status == TD_OK) status = compile_graph(graph, &setting, &m->allocator, changes, plan, err);
-  if (status == TD_OK && dump) status = api_dump_plan(dump, *plan);
-  api_dump_free(dump);
-  return status;
-}
-
-td_status api_prepare(td_model *m, const api_variant *variant, bool brief, ir_graph **graph, td_error *err) {
-  TRY(import(m, brief, graph, err));
-  td_status status = variant ? ir_fix_sizes(*graph, variant->sizes, variant->count, err) : TD_OK;
-  if (status == TD_OK && m->options.float64) status = widen(*graph, err);
-  if (status == TD_OK) status = debug_add_taps(*graph, m->options.taps, err);
-  if (status == TD_OK && m->options.tapped_inputs) status = debug_feed_taps(*graph, err);
-  if (status != TD_OK) ir_graph_free(*graph);
-  return status;
-}
-
-td_status api_rewrite(const td_model *m, const api_variant *variant, ir_graph **graph, td_error *err) {
-  const compile_setting setting = api_setting(m);
-  TRY(api_prepare((td_model *)(uintptr_t)m, variant, false, graph, err));
-  const td_status status = compile_rewrite(*graph, &setting, err);
-  if (status != TD_OK) ir_graph_free(*graph);
-  return status;
-}
-
 static td_status make(td_model *m, uint64_t started, td_error *err) {
   ir_graph *graph;
   TRY(api_prepare(m, NULL, m->brief, &graph, err));
@@ -285,7 +145,7 @@ static td_status load(td_model *m, uint64_t started, td_error *err) {
 }
 
 static td_status map_file(td_model *m, const char *path, td_error *err) {
-  sys_mapping *mapping = add_file(m, NULL);
+  sys_mapping *mapping = api_add_file(m, NULL);
   if (!mapping) return base_no_memory(err, "a model");
   TRY(sys_file_map(path, mapping, err));
   m->bytes = mapping->bytes;

@@ -1,6 +1,6 @@
 /* options.c -- td_load_options as a model keeps them: one copy whose texts and inputs are its own. What they name is
  * found beside: the backend, instruction sets, the tuning. An option is read where it is used, in that copy, which
- * compile_setting has too. */
+ * compile_setting (made here, too) has as well. */
 #include "api/api_priv.h"
 
 #include <stdio.h>
@@ -154,4 +154,19 @@ td_status api_take_options(td_model *m, const td_load_options *options, td_error
   m->options.allocator = &m->allocator;
   TRY(keep_plain(m->arena, &m->options, err));
   return keep_inputs(m->arena, &m->options, err);
+}
+
+compile_setting api_setting(const td_model *m) {
+  compile_setting setting = {.options = m->options,
+                             .backend = m->backend,
+                             .isa = m->isa,
+                             .math = m->math,
+                             .precision = m->precision,
+                             .tuning = &m->tuning,
+                             .share = run_in_parallel};
+  if (m->options.warn) {
+    setting.options.warn = api_warn;
+    setting.options.warn_user = (td_model *)(uintptr_t)m;
+  }
+  return setting;
 }

@@ -1,7 +1,12 @@
-/* structs.c -- public structs whose caller may know fewer or more fields than this library. */
+/* structs.c -- public structs whose caller may know fewer or more fields than this library; its version. */
 #include "api/api_priv.h"
 
 #include <string.h>
+
+#define TEXT_OF(number) #number
+#define VERSION_TEXT(major, minor, patch) TEXT_OF(major) "." TEXT_OF(minor) "." TEXT_OF(patch)
+
+const char *td_version(void) { return VERSION_TEXT(TD_VERSION_MAJOR, TD_VERSION_MINOR, TD_VERSION_PATCH); }
 
 /* Of a struct of `given` bytes the first `to_size`; what stands behind them must be zero. */
 static td_status read_struct(void *to, size_t to_size, const void *from, size_t given, td_error *err) {

@@ -35,6 +35,7 @@ void PyBuffer_Release(Py_buffer *view);
 
 /* ---- errors (core.c) ---- */
 
+bool core_find_errors(void); /* first of all; false: an exception is set */
 /* Raises the exception of err->code; returns NULL. */
 PyObject *core_raise(const td_error *err);
 /* Raises treadle.BadArgument; returns NULL. */

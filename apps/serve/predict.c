@@ -201,23 +201,5 @@ static td_status write_objects(serve_job *job, const td_tensor *outputs, td_erro
   return finite ? TD_OK : base_fail(err, TD_INTERNAL, NULL, -1, "the model's boxes are no finite numbers");
 }
 
-/* ---- the table ---- */
-
 const serve_protocol serve_prediction = {read_imagenet, write_classes};
-static const serve_protocol segments = {read_imagenet, write_segments}, detected = {read_raw, write_objects};
-
-static const serve_handler handlers[] = {
-    {"image_classifier", &serve_prediction, "imagenet", {{.dtype = TD_F32, .rank = 4, .dims = {-1, 3, 224, 224}}}, 1},
-    {"image_segmenter", &segments, "imagenet", {{.dtype = TD_F32, .rank = 4, .dims = {-1, 3, 224, 224}}}, 1},
-    {"object_detector", &detected, "raw", {{.dtype = TD_F32, .rank = 4, .dims = {1, 3, -1, -1}}}, 1},
-    {"text_classifier",
-     &serve_text,
-     "imagenet",
-     {{.dtype = TD_I64, .rank = 1, .dims = {-1}}, {.dtype = TD_I64, .rank = 1, .dims = {1}}},
-     2}};
-
-const serve_handler *serve_find_handler(const char *name) {
-  for (size_t i = 0; name && i < sizeof handlers / sizeof *handlers; i++)
-    if (strcmp(handlers[i].name, name) == 0) return &handlers[i];
-  return NULL;
-}
+const serve_protocol serve_segments = {read_imagenet, write_segments}, serve_objects = {read_raw, write_objects};

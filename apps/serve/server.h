@@ -491,14 +491,13 @@ void serve_free_workflows(serve_server *server);
 bool serve_page(serve_job *job, char **parts);
 
 /* v2.c, v1.c, predict.c, text.c: KServe's inference, TorchServe's image_classifier and text_classifier. */
-extern const serve_protocol serve_v2, serve_v1, serve_prediction, serve_text;
+extern const serve_protocol serve_v2, serve_v1, serve_prediction, serve_segments, serve_objects, serve_text;
 enum { SERVE_MOST_JSON = 1 << 24 }; /* bytes of tensors as JSON */
 /* v2.c: which sequence a request is of; false: it is refused. */
 bool serve_name_v2(serve_job *job);
 /* v2.c: a number of JSON as an element. False: it is none (NULL), or one that the type does not hold. */
 bool serve_store_number(const td_tensor *t, int64_t index, const struct fmt_json *v);
-bool serve_print_element(base_text *to, const td_tensor *t, int64_t index); /* false: JSON cannot say it */
-const serve_handler *serve_find_handler(const char *name);                  /* NULL: there is no such handler */
+const serve_handler *serve_find_handler(const char *name); /* handlers.c; NULL: there is no such handler */
 /* A picture's file as the model's input `index`, by the preset. */
 td_status serve_read_picture(serve_job *job, size_t index, base_str file, const char *preset, td_tensor *t,
                              td_error *err);
@@ -514,6 +513,7 @@ size_t serve_strings_size(const td_tensor *t, int64_t count); /* bytes that it p
 /* "FP32", ...; NULL: the protocol has no such type. */
 const char *serve_datatype(td_dtype dtype);
 td_dtype serve_dtype(base_str name); /* TD_INVALID: there is no such type */
-/* The shortest text that reads as the same number of the type; false: it is not finite. */
+/* numbers.c: the shortest text that reads as the same number of the type; an element. False: JSON cannot say it. */
 bool serve_print_float(base_text *to, double value, bool is_f64);
+bool serve_print_element(base_text *to, const td_tensor *t, int64_t index);
 #endif

@@ -202,7 +202,8 @@ static bool is_one_block(const layer *l) {
 static void split(layer *l, uint32_t workers) {
   const kern_conv_axis *h = &l->conv.axis[1], *v = &l->conv.axis[2];
   int64_t channels = l->conv.groups, overlap = base_max_i64(h->kernel - h->stride, 1);
-  const double tasks = (double)kern_tasks_wanted(workers) / 2; /* each makes lines that its neighbours make, too */
+  /* Fewer than others want, since each makes lines that its neighbours make, too: two for each of many workers. */
+  const double tasks = (double)base_max_i64(kern_tasks_wanted(0) / 2, 2 * (int64_t)workers);
   double batch = (double)l->conv.batch, line = (double)v->in * (double)sizeof(float);
   l->panels = (channels + V_LANES - 1) / V_LANES;
   int64_t pairs = l->panels / 2;

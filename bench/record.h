@@ -21,9 +21,11 @@ typedef struct recording {
   double clock_ns[2]; /* what it costs to look at the system's clock, and at the thread's */
   int64_t task;       /* tasks of the call so far */
   uint64_t last_ns;   /* when the last task ended, or the call began */
+  bool watched;       /* it is seen who writes which line: times do not count */
   uint32_t left;      /* calls of the share at hand; 0: none is at hand */
   double share_ns;
-  double spent_ns; /* in steps' functions so far */
+  const char *result; /* of the call that is watched */
+  double spent_ns;    /* in steps' functions so far */
 } recording;
 
 /* Of a session of one thread that has run: from now on its steps are recorded as for `threads`. Exits for lack of
@@ -32,6 +34,8 @@ void record_open(recording *r, run_session *session, uint32_t threads);
 /* Before and after each run. The first brings pages and caches up: it is not counted. */
 void record_begin(recording *r);
 void record_end(recording *r);
+/* Between two runs: the next one is watched. */
+void record_watch(recording *r);
 /* The session is as before; calls are kept. */
 void record_stop(recording *r);
 void record_free(recording *r);

@@ -11,13 +11,12 @@
 #include "sys/topology.h"
 
 #include <getopt.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPEN_SIZE = 128, MOST_INPUTS = 8, JOBS = 200, TURNS = 40, LEAST_RUNS = 4 };
-
-#define ASTRAY 0.25 /* the part of what threads have written that others of them read */
+enum { OPEN_SIZE = 128, MOST_INPUTS = 8, JOBS = 50, TURNS = 160, LEAST_RUNS = 4, FURTHEST = 12 };
 
 static const char usage[] =
     "usage: bench_simulate MODEL [OPTION]...\n"
@@ -143,7 +142,7 @@ static td_status meet(void *user, run_worker *worker, uint32_t workers) {
 
 /* Of a job that both threads take part in, as long as it lasts: there and back. The least, since other work on the
  * machine takes threads away. */
-static double measure_hand_over(void) {
+static double measure_hand_over(double seconds) {
   td_error err;
   run_pool *pool;
   run_team *team;
@@ -151,7 +150,8 @@ static double measure_hand_over(void) {
   check(run_pool_new(2, 0, &base_libc_allocator, &pool, &err), &err);
   check(run_team_new(pool, 0, &team, &err), &err);
   run_team_enter(team, true);
-  for (int turn = 0; turn < TURNS; turn++) {
+  const uint64_t end = sys_clock_ns() + (uint64_t)(seconds * 1e9);
+  for (int turn = 0; turn < TURNS && (!turn || sys_clock_ns() < end); turn++) {
     const uint64_t began = sys_clock_ns();
     for (int i = 0; i < JOBS; i++) {
       _Atomic int met = 0;
@@ -171,7 +171,7 @@ static void measure_machine(simulation *s) {
   td_error err;
   static td_roofline roofline = {.size = sizeof roofline};
   const td_roofline_options o = {.size = sizeof o, .threads = 2, .seconds = s->o.seconds};
-  const double hand_over_ns = measure_hand_over();
+  const double hand_over_ns = measure_hand_over(s->o.seconds);
   check(td_roofline_measure(&o, &roofline, &err), &err);
   const td_limits one = td_limits_of(&roofline, NULL, 1), two = td_limits_of(&roofline, NULL, 2);
   s->machine.tell_ns = hand_over_ns / 2;
@@ -249,21 +249,52 @@ static void name_steps(simulation *s, td_session *session) {
   }
 }
 
-/* Of operands that may lie in a core's caches those that another core has written than the one that reads them: of what
- * one thread has written all others' parts, of what threads have those that others of them read, as in
- * runtime/threads.c. */
-static double find_far(const run_session *session, const recording *r, const walk_call *c) {
+/* The session's arena: where it begins, and who has its blocks. */
+typedef struct holding {
+  const char *base;
+  size_t bytes;
+  uint16_t *holders;
+} holding;
+
+/* The operand's tensor, where it is one in the arena that may lie in a core's caches. */
+static const base_tensor *operand_at(const run_session *session, uint32_t operand) {
   const plan_exe *plan = session->plan;
-  const plan_step *step = &plan->steps.at[c->step];
-  const double others = 1 - 1.0 / c->workers, spread = c->workers > 1 ? ASTRAY * others : 1 - 1.0 / r->threads;
+  const uint32_t slot = plan->operands.at[operand];
+  if (slot == PLAN_NONE || session->main.values[slot].kind != BASE_TENSOR) return NULL;
+  const base_tensor *t = &session->main.values[slot].tensor;
+  if (plan->slots.at[plan->slots.at[slot].root].place != PLAN_ARENA || !t->data) return NULL;
+  return (double)base_tensor_bytes(t) > plan->here.speed->own_bytes ? NULL : t;
+}
+
+static holding hold(const run_session *session) {
+  const char *first = NULL, *end = NULL;
+  for (uint32_t i = 0; i < session->plan->operands.count; i++) {
+    const base_tensor *t = operand_at(session, i);
+    if (!t) continue;
+    const char *at = t->data;
+    if (!first || at < first) first = at;
+    if (!end || at + base_tensor_bytes(t) > end) end = at + base_tensor_bytes(t);
+  }
+  holding h = {.base = first, .bytes = first ? (size_t)(end - first) : 0};
+  h.holders = record_get(h.bytes / WALK_LINE + 1, sizeof *h.holders);
+  memset(h.holders, 0xff, (h.bytes / WALK_LINE + 1) * sizeof *h.holders); /* WALK_NOBODY */
+  return h;
+}
+
+/* Bytes of the call's operands and results that another core has than the one that reads or writes them. */
+static double find_far(const run_session *session, const holding *h, const walk_call *c) {
+  const plan_step *step = &session->plan->steps.at[c->step];
+  const bool across = c->writers && walk_is_across(c->writers, c->lines, c->workers);
   double far = 0;
-  for (uint32_t i = 0; i < step->in_count; i++) {
-    const uint32_t slot = plan->operands.at[step->in + i];
-    if (slot == PLAN_NONE || session->main.values[slot].kind != BASE_TENSOR) continue;
-    const uint32_t root = plan->slots.at[slot].root;
-    const double bytes = (double)base_tensor_bytes(&session->main.values[slot].tensor);
-    if (plan->slots.at[root].place == PLAN_CONST || bytes > plan->here.speed->own_bytes) continue;
-    far += bytes * (session->bounds.active->spread[root] ? spread : others);
+  for (uint32_t i = 0; i < step->in_count + step->out_count; i++) {
+    const bool is_in = i < step->in_count;
+    const base_tensor *t = operand_at(session, is_in ? step->in + i : step->out + i - step->in_count);
+    if (!t) continue;
+    const size_t first = (size_t)((const char *)t->data - h->base) / WALK_LINE,
+                 lines = base_tensor_bytes(t) / WALK_LINE;
+    const uint16_t *writers = i == step->in_count && c->lines == lines ? c->writers : NULL;
+    far += is_in ? walk_read(h->holders + first, lines, c->workers, across)
+                 : walk_write(h->holders + first, lines, c->workers, writers);
   }
   return far;
 }
@@ -272,15 +303,17 @@ static double find_far(const run_session *session, const recording *r, const wal
 static void weigh_calls(const simulation *s, td_session *session, recording *r) {
   td_error err;
   uint32_t *calls = record_get(s->plan.steps, sizeof *calls);
+  const holding h = hold(session->run);
   for (uint32_t k = 0; k < r->count; k++) calls[r->calls[k].step]++;
-  for (uint32_t k = 0; k < r->count; k++) {
-    walk_call *c = &r->calls[k];
+  for (uint32_t k = 0; k < 2 * r->count; k++) { /* the first time finds what a run leaves to the next */
+    walk_call *c = &r->calls[k % r->count];
     td_step step = {.size = sizeof step};
     if (c->step >= r->steps) continue;
     check(td_session_get_step(session, c->step, &step, &err), &err);
     c->bytes = (step.const_bytes + step.read_bytes + step.write_bytes) / calls[c->step];
-    c->far_bytes = find_far(session->run, r, c) / calls[c->step];
+    c->far_bytes = find_far(session->run, &h, c) / calls[c->step];
   }
+  free(h.holders);
   free(calls);
 }
 
@@ -304,6 +337,10 @@ static void record(simulation *s, uint32_t threads) {
     if (ns < rest_ns) rest_ns = ns;
   } while (sys_clock_ns() < end || r->runs < LEAST_RUNS);
   if (!s->plan.count) s->plan.between_ns = rest_ns;
+  record_watch(r);
+  record_begin(r);
+  check(td_session_run(session, &err), &err);
+  record_end(r);
   record_stop(r);
   weigh_calls(s, session, r);
   s->runs[s->plan.count++] = (walk_run){threads, r->calls, r->count};
@@ -339,6 +376,71 @@ static double least_run_ns(td_session *session, double seconds) {
   return least;
 }
 
+/* Of a run on two threads: what a step is predicted and measured to take. */
+typedef struct step_check {
+  double predicted_ns, measured_ns;
+  double now_ns; /* in the run in progress */
+  uint32_t step;
+} step_check;
+
+typedef struct run_check {
+  step_check *steps;
+  uint32_t count;
+  double least_ns;
+} run_check;
+
+static void see_step(void *user, uint32_t step, uint64_t ns) {
+  const run_check *c = user;
+  c->steps[step].now_ns += (double)ns;
+}
+
+/* Steps of the fastest run count: in it nobody was late. */
+static void see_run(void *user, uint64_t begin_ns, uint64_t end_ns) {
+  run_check *c = user;
+  const double ns = (double)(end_ns - begin_ns);
+  const bool fastest = c->least_ns == 0 || ns < c->least_ns;
+  if (fastest) c->least_ns = ns;
+  for (uint32_t i = 0; i < c->count; i++) {
+    if (fastest) c->steps[i].measured_ns = c->steps[i].now_ns;
+    c->steps[i].now_ns = 0;
+  }
+}
+
+static double astray_ns(const step_check *c) {
+  return c->measured_ns == 0 ? 0 : fabs(c->predicted_ns - c->measured_ns);
+}
+
+static int by_error(const void *a, const void *b) {
+  const double x = astray_ns(a), y = astray_ns(b);
+  return (x < y) - (x > y);
+}
+
+/* The steps whose predictions are furthest from what an observer sees. */
+static void compare_steps(const simulation *s, td_session *session) {
+  td_error err;
+  const walk_run *run = &s->runs[1];
+  step_check *checks = record_get(s->plan.steps, sizeof *checks);
+  int64_t *taken = record_get(s->machine.count, sizeof *taken);
+  run_check all = {.steps = checks, .count = s->plan.steps};
+  const td_observer observer = {.size = sizeof observer, .user = &all, .end = see_step, .run = see_run};
+  for (uint32_t i = 0; i < s->plan.steps; i++) checks[i].step = i;
+  for (uint32_t i = 0; i < run->count; i++) {
+    walk_times times;
+    if (!walk_call_times(&s->machine, run->threads, &run->calls[i], taken, &times)) exit(TD_NO_RESOURCE);
+    checks[run->calls[i].step].predicted_ns += times.ns;
+  }
+  check(td_session_observe(session, &observer, &err), &err);
+  least_run_ns(session, s->o.seconds);
+  check(td_session_observe(session, NULL, &err), &err);
+  qsort(checks, s->plan.steps, sizeof *checks, by_error);
+  printf("predicted us  measured us  of two threads, furthest first\n");
+  for (uint32_t i = 0; i < s->plan.steps && i < FURTHEST && checks[i].measured_ns > 0; i++)
+    printf("%12.1f %12.1f  %s\n", 1e-3 * checks[i].predicted_ns, 1e-3 * checks[i].measured_ns,
+           s->plan.names[checks[i].step]);
+  free(taken);
+  free(checks);
+}
+
 static void compare(const simulation *s) {
   td_session *sessions[2];
   double measured[2] = {1e300, 1e300};
@@ -353,6 +455,7 @@ static void compare(const simulation *s) {
     printf("%u thread%s: predicted %.3f ms, measured %.3f ms, ratio %.2f\n", i + 1, i ? "s" : "", 1e-6 * ns,
            1e-6 * measured[i], ns / measured[i]);
   }
+  if (s->plan.count > 1) compare_steps(s, sessions[1]);
   for (uint32_t i = 0; i < 2; i++) td_session_free(sessions[i]);
 }
 

@@ -70,13 +70,13 @@ static int by_length(const void *a, const void *b) {
 /* What the first task takes more than most. False: out of memory. */
 static bool find_cold(walk *w) {
   const walk_call *c = w->call;
-  if (c->count < 3 || c->rounds) return true;
+  if (c->count < 2 || c->rounds) return true;
   const size_t bytes = (size_t)c->count * sizeof *c->task_ns;
   double *sorted = base_alloc(&base_libc_allocator, bytes);
   if (!sorted) return false;
   memcpy(sorted, c->task_ns, bytes);
   qsort(sorted, (size_t)c->count, sizeof *sorted, by_length);
-  const double cold_ns = c->task_ns[0] - sorted[c->count / 2];
+  const double cold_ns = c->task_ns[0] - sorted[(c->count - 1) / 2];
   if (cold_ns > 0) w->cold_ns = cold_ns;
   base_free(&base_libc_allocator, sorted, bytes);
   return true;
@@ -174,6 +174,41 @@ bool walk_call_times(const walk_machine *m, uint32_t threads, const walk_call *c
     times->most = taken[i] > times->most ? taken[i] : times->most;
   }
   return true;
+}
+
+/* ---- who has which memory ---- */
+
+/* Of lines that are dealt out from front to back. */
+static uint16_t passer(size_t i, size_t count, uint32_t workers) { return (uint16_t)(i * workers / count); }
+
+double walk_write(uint16_t *holders, size_t count, uint32_t workers, const uint16_t *writers) {
+  double far = 0;
+  for (size_t i = 0; i < count; i++) {
+    const uint16_t self = writers && writers[i] != WALK_NOBODY ? writers[i] : passer(i, count, workers);
+    if (holders[i] != self && holders[i] != WALK_NOBODY) far += WALK_LINE;
+    holders[i] = self;
+  }
+  return far;
+}
+
+double walk_read(uint16_t *holders, size_t count, uint32_t workers, bool whole) {
+  double far = 0;
+  for (size_t i = 0; i < count; i++) {
+    const uint16_t self = passer(i, count, workers), holder = holders[i];
+    const bool several = whole && workers > 1;
+    if (holder == WALK_SEVERAL || (holder == self && !several)) continue; /* who has read it has it, mostly */
+    if (holder == WALK_NOBODY) holders[i] = several ? WALK_SEVERAL : self;
+    if (holder == WALK_NOBODY) continue;
+    far += WALK_LINE * (several ? workers - (holder < workers) : 1);
+    holders[i] = WALK_SEVERAL;
+  }
+  return far;
+}
+
+bool walk_is_across(const uint16_t *writers, size_t count, uint32_t workers) {
+  size_t changes = 0;
+  for (size_t i = 1; i < count; i++) changes += writers[i] != writers[i - 1];
+  return changes > 2 * (size_t)workers;
 }
 
 /* ---- a whole run ---- */

@@ -29,8 +29,10 @@ typedef struct walk_call {
   uint32_t rounds;  /* in which all workers meet (base/team.h): task i is worker i's part of all; 0: none */
   int64_t count;    /* of tasks */
   double *task_ns, before_ns, after_ns;
-  double bytes;     /* of its operands and results */
-  double far_bytes; /* of those that other cores have written than those that read them */
+  double bytes;      /* of its operands and results */
+  double far_bytes;  /* of those that other cores have than those that read or write them */
+  uint16_t *writers; /* of its first result the worker of each line; NULL: not known */
+  size_t lines;
 } walk_call;
 
 /* All calls of one run for a number of threads. */
@@ -54,6 +56,18 @@ typedef struct walk_times {
   double busy_ns;      /* of all workers, in tasks */
   int64_t least, most; /* tasks of a worker of all the machine's that are used */
 } walk_times;
+
+/* Who has been at memory last, line by line: a core that writes what is in another's caches waits for it as one that
+ * reads it does. */
+enum { WALK_LINE = 64, WALK_NOBODY = UINT16_MAX, WALK_SEVERAL = UINT16_MAX - 1 };
+/* Of `count` lines the bytes that others have than who writes them, who has them now. `writers`: a worker for each
+ * line; NULL: `workers` write them from front to back, each as many. */
+double walk_write(uint16_t *holders, size_t count, uint32_t workers, const uint16_t *writers);
+/* The same of reading, from front to back, or with `whole` all lines by all; what one has and another reads both have.
+ */
+double walk_read(uint16_t *holders, size_t count, uint32_t workers, bool whole);
+/* Does each worker write some of everything? So it is where channels are dealt out, not rows. */
+bool walk_is_across(const uint16_t *writers, size_t count, uint32_t workers);
 
 /* A call on the first `threads` workers; `taken`: room for as many counts of tasks. False: out of memory. */
 bool walk_call_times(const walk_machine *machine, uint32_t threads, const walk_call *call, int64_t *taken,

@@ -94,6 +94,38 @@ static void data_come_from_other_cores(void **state) {
   assert_float_equal(times_of(&m, &c).ns, 4100, 1e-6);
 }
 
+/* Eight lines, by two workers the first and the last four. */
+static void memory_is_held(void **state) {
+  (void)state;
+  enum { LINES = 8, L = WALK_LINE };
+  static const uint16_t in_turns[LINES] = {0, 1, 0, 1, 0, 1, 0, 1};
+  uint16_t holders[LINES];
+  memset(holders, 0xff, sizeof holders);
+  assert_float_equal(walk_read(holders, LINES, 2, false), 0, 0);         /* nobody had it */
+  assert_float_equal(walk_write(holders, LINES, 2, NULL), 0, 0);         /* each its own */
+  assert_float_equal(walk_read(holders, LINES, 2, false), 0, 0);         /* and of the other one nothing */
+  assert_float_equal(walk_read(holders, LINES, 1, false), 4 * L, 0);     /* the second's half, */
+  assert_float_equal(walk_read(holders, LINES, 1, false), 0, 0);         /* which both have now, */
+  assert_float_equal(walk_write(holders, LINES, 2, NULL), 4 * L, 0);     /* so that it waits to write it */
+  assert_float_equal(walk_write(holders, LINES / 2, 2, NULL), 2 * L, 0); /* less memory is dealt out otherwise */
+  assert_float_equal(walk_write(holders, LINES, 1, NULL), 6 * L, 0);     /* all that the second has */
+  assert_float_equal(walk_write(holders, LINES, 2, in_turns), 4 * L, 0);
+  assert_float_equal(walk_read(holders, LINES, 2, false), 4 * L, 0); /* two in each half are the other's */
+  assert_float_equal(walk_write(holders, LINES, 1, NULL), 6 * L, 0); /* four are both's, two the second's alone */
+  assert_float_equal(walk_read(holders, LINES, 3, true), 16 * L, 0); /* by the two who have it not */
+  assert_true(walk_is_across(in_turns, LINES, 2));
+  assert_false(walk_is_across(holders, LINES, 2));
+}
+
+/* Of two tasks that are alike the first has found nothing in the caches, and on two workers each is a first one. */
+static void both_are_first(void **state) {
+  (void)state;
+  static double pair[2] = {3000, 1000};
+  const walk_call c = {.workers = 2, .count = 2, .task_ns = pair};
+  assert_float_equal(times_of(&free_of_cost, &c).ns, 3000, 1e-6);
+  assert_float_equal(times_of(&free_of_cost, &c).busy_ns, 6000, 1e-6);
+}
+
 /* ---- a plan ---- */
 
 static const char golden[] =
@@ -138,9 +170,14 @@ static void a_plan_is_as_recorded(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(orders_go_down_the_tree),    cmocka_unit_test(who_is_late_is_left_out),
-      cmocka_unit_test(a_long_task_is_made_up_for), cmocka_unit_test(rounds_meet),
-      cmocka_unit_test(memory_is_a_limit),          cmocka_unit_test(data_come_from_other_cores),
+      cmocka_unit_test(orders_go_down_the_tree),
+      cmocka_unit_test(who_is_late_is_left_out),
+      cmocka_unit_test(a_long_task_is_made_up_for),
+      cmocka_unit_test(rounds_meet),
+      cmocka_unit_test(memory_is_a_limit),
+      cmocka_unit_test(data_come_from_other_cores),
+      cmocka_unit_test(memory_is_held),
+      cmocka_unit_test(both_are_first),
       cmocka_unit_test(a_plan_is_as_recorded),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

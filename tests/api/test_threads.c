@@ -1,4 +1,4 @@
-/* test_threads.c -- whole models on 1, 2, 3, 4 and 8 threads: the same bits, from run to run, and on a shared pool. */
+/* test_threads.c -- whole models on 1 to 64 threads: the same bits, from run to run, and on a shared pool. */
 /* ctest: slow */
 #include "test.h"
 
@@ -6,8 +6,8 @@
 
 #include <treadle/treadle.h>
 
-static const uint32_t counts[] = {1, 2, 3, 4, 8};
-enum { COUNTS = 5, MOST_INPUTS = 4, LONGEST = 128 /* what an open dimension becomes */ };
+static const uint32_t counts[] = {1, 2, 3, 4, 8, 64};
+enum { COUNTS = 6, MOST_INPUTS = 4, LONGEST = 128 /* what an open dimension becomes */ };
 
 static void check(td_status status, const td_error *err) {
   if (status != TD_OK) fail_msg("%s: %s", err->name, err->text);

@@ -298,6 +298,27 @@ static void the_walk_through_is_true(void **state) {
   assert_true(commands >= 6);
 }
 
+/* What "./dev simulate" is shown to take it takes, here for a small machine and few samples. */
+static void simulations_run(void **state) {
+  fixture *f = *state;
+  const char *at = slurp(f, base_arena_format(f->arena, "%s/docs/scaling.md", f->start), NULL);
+  const char *simulate =
+      base_arena_format(f->arena, "%.*s/bench_simulate", (int)(strrchr(f->treadle, '/') - f->treadle), f->treadle);
+  int commands = 0;
+  if (access(simulate, X_OK) != 0) skip(); /* it reads the trees of our own threads */
+  for (char *line; (line = next_line(f, &at));) {
+    if (strncmp(line, "$ ./dev simulate ", 17) != 0) continue;
+    const char *command = base_arena_format(f->arena,
+                                            "%s %s --batch 2 --seconds 0.02 --machine 'package:2 [numa] core:2 pu:1' "
+                                            ">out.txt",
+                                            simulate, line + 17);
+    assert_int_equal(system(command), 0);
+    assert_holds(slurp(f, "out.txt", NULL), "weights that a worker reads in a run:\n");
+    commands++;
+  }
+  assert_true(commands >= 1);
+}
+
 /* Slurm's script is one for sh, and the options of all clusters are known. */
 static void cluster_files_hold(void **state) {
   fixture *f = *state;
@@ -328,6 +349,7 @@ int main(void) {
       cmocka_unit_test(signals_are_passed_on),
       cmocka_unit_test(storms_of_ends_lose_none),
       cmocka_unit_test(the_walk_through_is_true),
+      cmocka_unit_test(simulations_run),
       cmocka_unit_test(cluster_files_hold),
   };
   return cmocka_run_group_tests(tests, fixture_open, fixture_close);

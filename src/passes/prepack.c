@@ -305,11 +305,6 @@ static void fill_conv(const job *j) { j->by->conv(&j->w, j->scale, false, j->gro
 
 enum { PAIRS_BLOCK = 8192 }; /* floats that are packed at once before they become pairs */
 
-/* Does the kernel for pairs take a convolution of such groups? NULL: there is none. */
-static bool takes_groups(const kern_row *by, int64_t groups, int64_t group_out, int64_t group_in) {
-  return groups == 1 || (by && !kern_takes_tiles(by) && kern_conv_pairs_groups(groups, group_out, group_in, by->lanes));
-}
-
 /* Panel by panel of each group, some channels in at a time. */
 static void fill_conv_pairs(const job *j) {
   float some[PAIRS_BLOCK];
@@ -355,10 +350,10 @@ static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bo
   const kern_row *by = kern_select(KERN_CONV, TD_BF16, e->setting->isa);
   const bool tiles = by && kern_takes_tiles(by);
   const int64_t deep = tiles ? PAIRS_DEPTH : PAIRS_DEPTH / 2; /* a tile of pairs costs less */
-  const bool may =
-      !transposed && taps * group_in >= deep &&
-      (first ? groups == 1
-             : PAIRS_BLOCK >= 2 * taps * row->lanes && takes_groups(by, groups, channels / groups, group_in));
+  const bool may = !transposed && taps * group_in >= deep &&
+                   (first ? groups == 1
+                          : PAIRS_BLOCK >= 2 * taps * row->lanes &&
+                                kern_conv_pairs_groups(groups, channels / groups, group_in, row->lanes));
   int64_t pairs = may ? takes_pairs(e, p, KERN_CONV, row, group_in) : 0;
   if (pairs && first) {
     pairs = row_numbers(e, p);
@@ -412,7 +407,7 @@ static bool winograd_layer(const passes_edit *e, const ir_node_def *node, const 
 static double direct_speed(const passes_edit *e, const ir_node_def *node, const kern_winograd_layer *l,
                            const base_tensor *w) {
   const kern_row *bf16 = kern_select(KERN_CONV, TD_BF16, e->setting->isa);
-  return bf16 && takes_groups(bf16, l->groups, l->channels, l->channels_in) &&
+  return bf16 && kern_conv_pairs_groups(l->groups, l->channels, l->channels_in, bf16->lanes) &&
                  precision_of(e, node, w) == KERN_PRECISION_BF16
              ? kern_pairs_speed(bf16)
              : 1;

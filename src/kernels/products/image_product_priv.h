@@ -31,8 +31,9 @@ struct image_product {
   const char *w;        /* [group][panel][run][block]... */
   int64_t weights;      /* bytes of a column of these that meet a word */
   const int32_t *start; /* what sums begin with, V_LANES of each panel; NULL: zeros */
-  /* Lines [first, last) of a plane of a sample, one behind the other, where they are not those of x; else NULL. */
-  const char *(*make_lines)(const image_product *p, int64_t plane, int64_t first, int64_t last);
+  /* Lines [first, last) of a plane of a sample, a group's channels, one behind the other, where they are not those of
+   * x; else NULL. */
+  const char *(*make_lines)(const image_product *p, int64_t plane, int64_t first, int64_t last, int64_t group);
   /* Writes a line of the image, of one phase, from a line of x; NULL: it lies beside x. */
   void (*take)(const image_product *p, const char *from, int64_t phase, void *to);
   void (*multiply)(const product_tile *t, int64_t rows, int64_t panels);

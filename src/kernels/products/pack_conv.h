@@ -25,8 +25,7 @@ int64_t kern_row_channels(int64_t channels, int64_t across);
 bool kern_rows_are_pairs(int64_t channels, int64_t across);
 /* The weights w, one group's, as pairs of rows of taps; w[c] times scale[c], where that is not NULL. */
 void kern_pack_rows(const base_tensor *w, const base_f32 *scale, int64_t panel, uint16_t *to);
-/* Can a convolution's weights be pairs of bf16? Groups have whole panels and whole pairs; kernels that take tiles take
- * one group. */
+/* Can a convolution's weights be pairs of bf16? Groups have whole panels and whole pairs. */
 bool kern_conv_pairs_groups(int64_t groups, int64_t group_out, int64_t group_in, int64_t panel);
 /* Channels in of a group as `count` packed weights have them, of rows of taps the numbers of a row; -1: these do not
  * fit the sizes. */

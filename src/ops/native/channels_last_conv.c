@@ -275,7 +275,6 @@ static bool takes_stored(const ir_kernel_query *query, const kern_row *row) {
   kern_conv c;
   if (!kern_conv_window(query->attrs, x->rank, channels, &c)) return false;
   c.panel = row->lanes;
-  if (c.groups > 1 && kern_takes_tiles(row)) return false;
   return kern_conv_stored(false, &c, TD_BF16, w->dims[0]) == kern_pairs_depth_of(row, c.group_in);
 }
 
@@ -551,8 +550,8 @@ static bool nth_case(ir_case *c, const conv_case *table, uint32_t count, bool tr
   conv_case *s = base_arena_copy(c->arena, &table[number % count], sizeof *s);
   if (!s) return false;
   s->panel = panels[number / count];
-  s->tiles = number / count >= 7 && number / count < 10 && s->groups == 1 && (!s->channels_first || has_rows(s));
   const bool groups = kern_conv_pairs_groups(s->groups, s->out_channels / s->groups, s->channels / s->groups, s->panel);
+  s->tiles = number / count >= 7 && number / count < 10 && groups && (!s->channels_first || has_rows(s));
   s->pairs = s->tiles || (number / count > 4 && groups && !s->channels_first);
   s->bf16 = s->pairs ? bf16[number / count] : 0;
   if (s->channels_first) s->bf16 &= ~(uint32_t)BF16_X;

@@ -41,7 +41,7 @@ static void make_image(image_product *p, const block *b) {
     const int64_t z = b->plane * a[0].stride - a[0].begin + tap * a[0].dilation;
     const bool beside = z < 0 || z >= a[0].in;
     const char *plane = beside          ? NULL
-                        : p->make_lines ? p->make_lines(p, b->sample * a[0].in + z, first, last)
+                        : p->make_lines ? p->make_lines(p, b->sample * a[0].in + z, first, last, b->group)
                                         : x + z * p->x_plane + first * p->x_line;
     for (int64_t i = 0; i < p->phase[0] * p->phase[1]; i++)
       for (int64_t n = 0; n < p->lines; n++, to += size) {

@@ -92,7 +92,7 @@ static void take_line(const image_product *amx, const char *from, int64_t phase,
   }
 }
 
-static const char *make_lines(const image_product *amx, int64_t plane, int64_t first, int64_t last) {
+static const char *make_lines(const image_product *amx, int64_t plane, int64_t first, int64_t last, int64_t group) {
   const product *p = (const product *)amx;
   const kern_conv_axis *a = amx->c.axis;
   const kern_chain_tile t = {.sums = p->made,
@@ -100,6 +100,7 @@ static const char *make_lines(const image_product *amx, int64_t plane, int64_t f
                              .row = (plane * a[1].in + first) * a[2].in,
                              .row_step = 1,
                              .rows = (last - first) * a[2].in,
+                             .column = group * amx->c.group_in,
                              .columns = amx->c.group_in};
   if (last > first) kern_chain_run(p->front, &t);
   return (const char *)p->made;
@@ -170,7 +171,7 @@ static void finish_dear(const product *p, kern_epilogue *e, const uint16_t *half
 static void finish(const image_product *amx, float *sums, int64_t pixel, int64_t rows, int64_t group, int64_t column,
                    int64_t columns) {
   const product *p = (const product *)amx;
-  (void)group;
+  column += group * amx->c.group_out;
   kern_epilogue e = kern_epilogue_at(&p->e, pixel, column);
   const uint16_t *half = p->residual ? p->residual + pixel * p->residual_pitch + column : NULL;
   char *to = p->out + (pixel * p->out_pitch + column) * p->out_size;
@@ -211,6 +212,7 @@ static void set_sizes(product *p, int64_t pitch, uint32_t workers) {
   amx->x_pixel = planes ? p->x_size : pitch * p->x_size;
   amx->x_line = planes ? pitch * p->x_size : a[2].in * amx->x_pixel;
   amx->x_plane = a[1].in * amx->x_line;
+  amx->x_group = p->front ? 0 : c->group_in * p->x_size;
   amx->x_sample = (planes ? c->group_in : 1) * a[0].in * amx->x_plane;
   amx->take = planes ? take_planes : take_line;
   amx->make_lines = p->front ? make_lines : NULL;

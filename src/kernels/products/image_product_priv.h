@@ -45,6 +45,8 @@ struct image_product {
   int64_t phase[2];      /* of lines, of pixels of a line */
   int64_t pixel;         /* elements from what an output pixel sees to what the next one does */
   int64_t runs;
+  int64_t together;    /* runs that all tiles of a block are multiplied by before the next ones are */
+  float *partial;      /* the sums of the tiles of a block meanwhile; NULL: all runs are together */
   int64_t lines, line; /* of a phase; output pixels of one */
   int64_t block_lines; /* of output */
   int64_t seen;        /* lines of x that those see at most */

@@ -14,6 +14,7 @@ typedef struct product_tile {
   const void *b;            /* of the first panel */
   int64_t b_block, b_panel; /* bytes from block to block, from panel to panel */
   const void *start;        /* what sums begin with, a panel's columns of each panel; NULL: zeros */
+  int64_t start_pitch;      /* bytes from row to row of that; 0: all rows begin so. Dot instructions take 0 alone */
   void *sums;               /* words: rows of sums_pitch */
   int64_t sums_pitch;
 } product_tile;

@@ -4,6 +4,7 @@
  *     IMAGE_PANELS, IMAGE_ROWS            the most of a tile
  *     IMAGE_THREES                        there are tiles of three panels
  *     IMAGE_OVERLAPS                      all tiles are as tall, so that the last begins with rows of the one before
+ *     IMAGE_RESUMES                       a tile goes on from sums in memory (product_tile.start_pitch)
  *     image_tall(count)                   rows of each tile that `count` rows are cut into
  *     image_begin(rows, words), image_end()   around tiles of so many rows, and words of a block */
 #include "kernels/products/gemm_tile_priv.h"
@@ -14,6 +15,7 @@ enum {
   BLOCK_ROWS = 768,         /* of a block, about: their results stay in L2 beside what they are made of */
   BLOCK_BYTES = 256 * 1024, /* of a block's image: the same */
   MOST_BYTES = 1280 * 1024, /* where weights, which each block reads again, are larger: of half of L2 */
+  GROUP_BYTES = 640 * 1024, /* of the weights that all tiles of a block read: they stay in L2 beside its image */
   NEAR_BYTES = 32 * 1024,   /* of weights that stay in L1 */
   SAME_SETS = 256,          /* bytes: pixels so many apart share few sets of L1 */
   EACH = 3,                 /* tasks of each worker, at least, where lines are cut for them */
@@ -83,40 +85,62 @@ static void finish_rows(const image_product *p, const block *b, float *sums, int
   }
 }
 
+/* The rows of a block: spans of `count`, a line of the image apart, in `tiles` tiles of `tall` each. */
 typedef struct rows_cut {
-  int64_t first, count, tall; /* rows of each tile */
+  int64_t spans, count, tall, tiles;
+  int64_t run, runs; /* of each sum: the others come before and behind */
 } rows_cut;
 
-/* `count` rows of the image from `first` on, in tiles of `tall`: the one that begins `row` behind `first`, times some
- * panels. */
-static void multiply_tile(const image_product *p, const block *b, const rows_cut *cut, int64_t row, int64_t panel,
+/* A tile, counted over all spans, times some panels. */
+static void multiply_tile(const image_product *p, const block *b, const rows_cut *cut, int64_t tile, int64_t panel,
                           int64_t panels) {
-  _Alignas(64) float sums[IMAGE_ROWS * IMAGE_WIDTH];
+  _Alignas(64) float own[IMAGE_ROWS * IMAGE_WIDTH];
+  float *sums = cut->runs < p->runs ? p->partial + tile * (IMAGE_ROWS * IMAGE_WIDTH) : own;
+  const int64_t first = tile / cut->tiles * p->line, row = tile % cut->tiles * cut->tall;
   const int64_t from = IMAGE_OVERLAPS ? base_min_i64(row, cut->count - cut->tall) : row, done = row - from;
-  const int64_t rows = base_min_i64(cut->tall, cut->count - from), first = cut->first;
+  const int64_t rows = base_min_i64(cut->tall, cut->count - from);
   const int64_t pixel = p->pixel * p->size, block_bytes = p->words * (int64_t)sizeof(uint32_t);
   const int64_t column = panel * V_LANES, columns = base_min_i64(panels * V_LANES, p->c.group_out - column);
   const int64_t which = b->group * p->panels + panel;
-  const int32_t *start = p->start ? p->start + which * V_LANES : NULL;
+  const int32_t *start = cut->run ? (const int32_t *)sums : p->start ? p->start + which * V_LANES : NULL;
   const char *at = p->image + (first + from) * pixel;
   const product_tile t = {.a = {at, at + IMAGE_ROWS / 2 * pixel},
                           .a_pitch = pixel,
                           .a_block = block_bytes,
-                          .run = p->run,
-                          .runs = p->runs,
+                          .run = p->run + cut->run,
+                          .runs = cut->runs,
                           .blocks = p->blocks,
                           .words = p->words,
-                          .b = p->w + which * p->panel,
+                          .b = p->w + which * p->panel + cut->run * (p->panel / base_max_i64(p->runs, 1)),
                           .b_block = p->words * V_LANES * p->weights,
                           .b_panel = p->panel,
                           .start = start,
+                          .start_pitch = cut->run ? IMAGE_WIDTH * (int64_t)sizeof *sums : 0,
                           .sums = sums,
                           .sums_pitch = IMAGE_WIDTH};
   if (p->blocks > 0) p->multiply(&t, rows, panels);
   for (int64_t r = 0; p->blocks == 0 && r < rows; r++)
     for (int64_t i = 0; i < panels * V_LANES; i++)
       ((int32_t *)(void *)sums)[r * IMAGE_WIDTH + i] = start ? start[i] : 0;
-  finish_rows(p, b, sums + done * IMAGE_WIDTH, first + row, first + from + rows, column, columns);
+  if (cut->run + cut->runs == p->runs)
+    finish_rows(p, b, sums + done * IMAGE_WIDTH, first + row, first + from + rows, column, columns);
+}
+
+/* Some panels times all tiles: some runs after the other where L2 does not hold the weights of all. */
+static void multiply_panels(const image_product *p, const block *b, rows_cut cut, int64_t panel, int64_t panels) {
+  const int64_t tiles = cut.spans * cut.tiles, together = tiles > 1 ? p->together : p->runs;
+  do {
+    cut.runs = base_min_i64(together, p->runs - cut.run);
+    for (int64_t tile = 0; tile < tiles; tile++) multiply_tile(p, b, &cut, tile, panel, panels);
+    cut.run += cut.runs;
+  } while (cut.run < p->runs);
+}
+
+/* Group `group` of those that all panels are cut into, `quads` of IMAGE_PANELS and what is left: its first panel. */
+static int64_t panels_of(int64_t group, int64_t quads, int64_t rest, int64_t *panels) {
+  const int64_t behind = group - quads;
+  *panels = behind < 0 ? IMAGE_PANELS : IMAGE_THREES ? rest : behind == 0 && rest > 1 ? 2 : 1;
+  return base_min_i64(group, quads) * IMAGE_PANELS + (behind > 0 ? 2 : 0);
 }
 
 /* Panels [panel, end) of a block whose image is made. Tiles run on from line to line where that makes fewer. Where L1
@@ -124,24 +148,22 @@ static void multiply_tile(const image_product *p, const block *b, const rows_cut
 static void multiply_block(const image_product *p, const block *b, int64_t panel, int64_t end) {
   const int64_t width = p->c.axis[2].out, whole = (b->count - 1) * p->line + width;
   const bool run_on = base_ceil_div(whole, IMAGE_ROWS) <= b->count * base_ceil_div(width, IMAGE_ROWS);
-  const int64_t spans = run_on ? 1 : b->count, count = run_on ? whole : width, tall = image_tall(count);
+  const int64_t count = run_on ? whole : width, tall = image_tall(count);
+  const rows_cut cut = {.spans = run_on ? 1 : b->count,
+                        .count = count,
+                        .tall = tall,
+                        .tiles = base_ceil_div(count, tall),
+                        .runs = p->runs};
   const int64_t quads = (end - panel) / IMAGE_PANELS, rest = (end - panel) % IMAGE_PANELS;
-  const int64_t groups = quads + (IMAGE_THREES ? rest > 0 : rest / 2 + rest % 2), tiles = base_ceil_div(count, tall);
+  const int64_t groups = quads + (IMAGE_THREES ? rest > 0 : rest / 2 + rest % 2);
   const bool near = (end - panel) * p->panel <= NEAR_BYTES;
   if (p->blocks > 0) image_begin(tall, p->words);
-  for (int64_t i = 0; i < spans; i++) {
-    const rows_cut cut = {i * p->line, count, tall};
-    for (int64_t outer = 0; outer < (near ? tiles : groups); outer++)
-      for (int64_t inner = 0; inner < (near ? groups : tiles); inner++) {
-        const int64_t group = near ? inner : outer, row = (near ? outer : inner) * tall;
-        const int64_t behind = group - quads, panels = behind < 0                ? IMAGE_PANELS
-                                                       : IMAGE_THREES            ? rest
-                                                       : behind == 0 && rest > 1 ? 2
-                                                                                 : 1;
-        multiply_tile(p, b, &cut, row, panel + base_min_i64(group, quads) * IMAGE_PANELS + (behind > 0 ? 2 : 0),
-                      panels);
-      }
-  }
+  for (int64_t tile = 0; tile < (near ? cut.spans * cut.tiles : 1); tile++)
+    for (int64_t group = 0, panels; group < groups; group++) {
+      const int64_t first = panel + panels_of(group, quads, rest, &panels);
+      if (near) multiply_tile(p, b, &cut, tile, first, panels);
+      else multiply_panels(p, b, cut, first, panels);
+    }
 }
 
 /* ---- how a product is cut ---- */
@@ -172,6 +194,8 @@ void KERN_PART_NAME(image_cut)(image_product *p, uint32_t workers) {
   for (int i = 0; i < 2; i++) p->phase[i] = base_max_i64(base_min_i64(a[1 + i].stride, reach[i] + 1), 1);
   if (p->rows) p->phase[1] = 1;
   p->line = a[2].out + (p->gathered ? 0 : base_max_i64(reach[1], 0) / a[2].stride);
+  const int64_t group = IMAGE_PANELS * p->panel;
+  p->together = IMAGE_RESUMES && group > GROUP_BYTES ? base_max_i64(GROUP_BYTES / (group / p->runs), 1) : p->runs;
   const int64_t bytes = p->line * base_max_i64(p->pixel, 1) * p->size * p->phase[1];
   const int64_t image = base_max_i64(BLOCK_BYTES, base_min_i64(p->panels * p->panel, MOST_BYTES));
   const int64_t most = base_min_i64(BLOCK_ROWS / p->line, image / bytes);
@@ -190,6 +214,11 @@ static td_status take_room(const base_call *call, image_product *p) {
   if (!base_numel(6, sizes, &count) ||
       __builtin_add_overflow(count, p->blocks * p->words * (int64_t)sizeof(uint32_t), &count))
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "the window is too large");
+  if (p->together < p->runs) {
+    const int64_t tiles = p->block_lines * base_ceil_div(p->c.axis[2].out, IMAGE_ROWS); /* at most */
+    p->partial = base_call_scratch(call, (size_t)tiles, IMAGE_ROWS * IMAGE_WIDTH * sizeof *p->partial);
+    if (!p->partial) return base_no_memory(call->err, "scratch");
+  }
   p->run = base_call_scratch(call, (size_t)p->runs, sizeof *p->run);
   p->room = p->lies ? NULL : base_call_scratch(call, (size_t)count, 1);
   if (!p->run || (!p->lies && !p->room)) return base_no_memory(call->err, "scratch");

@@ -14,20 +14,21 @@ _Thread_local amx_registers KERN_PART_NAME(amx_registers);
     else AMX_DOT_U8(sum, a, b);        \
   } while (0)
 
-#define START(sum, panel)                                       \
-  do {                                                          \
-    if (start) AMX_LOAD(sum, start + ((panel)*AMX_COLUMNS), 0); \
-    else AMX_ZERO(sum);                                         \
+#define START(sum, from, panel)                                                      \
+  do {                                                                               \
+    if (start) AMX_LOAD(sum, (from) + (int64_t)(panel)*AMX_COLUMNS, t->start_pitch); \
+    else AMX_ZERO(sum);                                                              \
   } while (0)
 
 V_TEMPLATE void two_rows(const product_tile *t, int64_t panel, const int panels, const bool bf16) {
   const int64_t pitch = t->a_pitch, a_block = t->a_block, b_block = t->b_block;
   const int32_t *start = t->start ? (const int32_t *)t->start + panel * AMX_COLUMNS : NULL;
+  const int32_t *below = start ? start + AMX_ROWS * t->start_pitch / (int64_t)sizeof *start : NULL;
   const char *b = (const char *)t->b + panel * t->b_panel, *next = b + t->b_panel;
-  START(0, 0);
-  START(2, 0);
-  if (panels == 2) START(1, 1);
-  if (panels == 2) START(3, 1);
+  START(0, start, 0);
+  START(2, below, 0);
+  if (panels == 2) START(1, start, 1);
+  if (panels == 2) START(3, below, 1);
   for (int64_t r = 0; r < t->runs; r++) {
     const char *a = (const char *)t->a[0] + t->run[r], *second = (const char *)t->a[1] + t->run[r];
     for (int64_t i = 0; i < t->blocks; i++, a += a_block, second += a_block, b += b_block, next += b_block) {
@@ -54,10 +55,10 @@ V_TEMPLATE void one_row(const product_tile *t, const int panels, const bool bf16
   const int64_t panel = t->b_panel;
   const int32_t *start = t->start;
   const char *b = t->b;
-  START(0, 0);
-  if (panels > 1) START(1, 1);
-  if (panels > 2) START(2, 2);
-  if (panels > 2) START(3, 3);
+  START(0, start, 0);
+  if (panels > 1) START(1, start, 1);
+  if (panels > 2) START(2, start, 2);
+  if (panels > 2) START(3, start, 3);
   for (int64_t r = 0; r < t->runs; r++) {
     const char *a = (const char *)t->a[0] + t->run[r];
     for (int64_t i = 0; i < t->blocks; i++, a += t->a_block, b += t->b_block) {

@@ -7,13 +7,14 @@
 #include "kernels/products/epilogue_priv.h"
 #include "kernels/products/image_product_priv.h"
 #include "kernels/products/pack_conv.h"
+#include "kernels/simd/math_priv.h"
 #include "kernels/simd/pairs_priv.h"
 
 typedef struct product {
   image_product amx; /* the first, so that its functions know the others */
   kern_epilogue e;
-  bool cheap; /* the epilogue is a bias, a residual and limits */
-  float limits[2];
+  bool cheap; /* the epilogue is a bias, a residual, limits and a slope below 0 */
+  float limits[2], slope;
   kern_chain *front;        /* makes the pixels of x; NULL: they are there */
   int64_t x_size;           /* bytes of a number of x */
   const uint16_t *residual; /* of bf16; NULL: there is none, or the epilogue has it */
@@ -36,7 +37,10 @@ static void take_numbers(const product *p, const char *from, int64_t n, uint16_t
     const vf pairs = p_narrow(at);
     memcpy(to, &pairs, sizeof pairs);
   }
-  write_bf16(to, at, n);
+  for (int64_t i = 0; i < n; i += V_LANES) {
+    const int64_t lanes = base_min_i64(V_LANES, n - i);
+    p_store(to + i, v_load_n(at + i, lanes), lanes);
+  }
 }
 
 /* Pairs of bf16 of n pixels of two planes; NULL: zeros. */
@@ -108,64 +112,81 @@ static const char *make_lines(const image_product *amx, int64_t plane, int64_t f
 
 /* ---- sums ---- */
 
-/* The cheap epilogue of a row; `half`: its residual, of bf16, NULL: none. */
-V_TEMPLATE void finish_row(const product *p, const kern_epilogue *e, const uint16_t *half, const float *sums,
-                           int64_t columns, char *to, const bool narrow) {
-  const vf low = v_set(p->limits[0]), high = v_set(p->limits[1]);
-  for (int64_t i = 0; i < columns; i += V_LANES) {
-    const int64_t lanes = base_min_i64(V_LANES, columns - i);
-    vf t = v_load(sums + i);
-    if (e->bias) t = v_add(t, v_load_n(e->bias + i, lanes));
-    if (!e->late) t = v_min(high, v_max(low, t));
-    if (half) t = v_add(t, p_load(half + i, lanes));
-    if (e->residual) t = v_add(t, v_load_n(e->residual + i, lanes));
-    if (e->late) t = v_min(high, v_max(low, t));
-    if (narrow) p_store((uint16_t *)to + i, t, lanes);
-    else v_store_n((float *)to + i, t, lanes);
-  }
+/* Rows of sums on their way to memory. */
+typedef struct rows_out {
+  const float *bias, *wide; /* NULL: none; the residual where it is f32, */
+  const uint16_t *half;     /* or where it is bf16 */
+  int64_t residual_pitch;
+  float low, high, slope; /* max(t, slope t) of what is within limits: 1, or a leaky_relu's */
+  char *to;
+  int64_t pitch; /* bytes from row to row */
+  bool narrow;   /* to bf16 */
+} rows_out;
+
+V_INLINE vf bend(rows_out o, vf t) {
+  t = v_min(v_set(o.high), v_max(v_set(o.low), t));
+  return o.slope < 1 ? v_max(t, v_mul(v_set(o.slope), t)) : t;
 }
 
-/* The cheap epilogue of rows of AMX_WIDTH columns; `half` as above. */
-V_TEMPLATE void finish_whole(const product *p, const kern_epilogue *e, const uint16_t *half, const float *sums,
-                             int64_t rows, char *to, const bool narrow) {
-  const vf least = v_set(-INFINITY), most = v_set(INFINITY), low = v_set(p->limits[0]), high = v_set(p->limits[1]);
-  const vf early_low = e->late ? least : low, early_high = e->late ? most : high;
-  const vf late_low = e->late ? low : least, late_high = e->late ? high : most;
-  const float *wide = e->residual;
+static void put_part(rows_out o, const float *sums, int64_t rows, int64_t columns) {
+  for (int64_t r = 0; r < rows; r++, sums += AMX_WIDTH)
+    for (int64_t i = 0; i < columns; i += V_LANES) {
+      const int64_t lanes = base_min_i64(V_LANES, columns - i), at = r * o.residual_pitch + i;
+      char *to = o.to + r * o.pitch;
+      vf t = v_load(sums + i);
+      if (o.bias) t = v_add(t, v_load_n(o.bias + i, lanes));
+      if (o.half) t = v_add(t, p_load(o.half + at, lanes));
+      if (o.wide) t = v_add(t, v_load_n(o.wide + at, lanes));
+      t = bend(o, t);
+      if (o.narrow) p_store((uint16_t *)(void *)to + i, t, lanes);
+      else v_store_n((float *)(void *)to + i, t, lanes);
+    }
+}
+
+/* Rows of AMX_WIDTH columns. */
+V_TEMPLATE void put_whole(rows_out o, const float *sums, int64_t rows, const bool narrow) {
+  const float *wide = o.wide;
+  const uint16_t *half = o.half;
+  char *to = o.to;
   vf bias[AMX_PANELS];
-  for (int i = 0; i < AMX_PANELS; i++) bias[i] = e->bias ? v_load(e->bias + i * V_LANES) : v_set(-0.0f);
-  for (int64_t r = 0; r < rows; r++, sums += AMX_WIDTH, to += p->out_pitch * p->out_size) {
+  for (int i = 0; i < AMX_PANELS; i++) bias[i] = o.bias ? v_load(o.bias + i * V_LANES) : v_set(-0.0f);
+  for (int64_t r = 0; r < rows; r++, sums += AMX_WIDTH, to += o.pitch) {
     vf t[AMX_PANELS];
     V_UNROLL
     for (int i = 0; i < AMX_PANELS; i++) {
-      t[i] = v_min(early_high, v_max(early_low, v_add(v_load(sums + i * V_LANES), bias[i])));
+      t[i] = v_add(v_load(sums + i * V_LANES), bias[i]);
       if (half) t[i] = v_add(t[i], p_load(half + i * V_LANES, V_LANES));
       if (wide) t[i] = v_add(t[i], v_load(wide + i * V_LANES));
-      t[i] = v_min(late_high, v_max(late_low, t[i]));
-      if (!narrow) v_store((float *)to + i * V_LANES, t[i]);
+      t[i] = bend(o, t[i]);
+      if (!narrow) v_store((float *)(void *)to + i * V_LANES, t[i]);
     }
     V_UNROLL
     for (int i = 0; narrow && i < AMX_PANELS; i += 2) {
       const vf pairs = p_round_two(t[i], t[i + 1]);
       memcpy(to + i * V_LANES * 2, &pairs, sizeof pairs);
     }
-    if (half) half += p->residual_pitch;
-    if (wide) wide += e->residual_pitch;
+    if (half) half += o.residual_pitch;
+    if (wide) wide += o.residual_pitch;
   }
 }
 
-/* The whole epilogue in place, and the sums to where they go. */
-static void finish_dear(const product *p, kern_epilogue *e, const uint16_t *half, float *sums, int64_t rows,
-                        int64_t columns, char *to) {
+static void put_rows(const rows_out *o, const float *sums, int64_t rows, int64_t columns) {
+  if (columns < AMX_WIDTH) put_part(*o, sums, rows, columns);
+  else if (o->narrow) put_whole(*o, sums, rows, true);
+  else put_whole(*o, sums, rows, false);
+}
+
+/* All of an epilogue that has more than a bias, an activation and a residual, in place. */
+static void finish_dear(kern_epilogue *e, const rows_out *o, float *sums, int64_t rows, int64_t columns) {
   float wide[AMX_MOST_ROWS * AMX_WIDTH];
-  for (int64_t r = 0; half && r < rows; r++) read_bf16(wide + r * AMX_WIDTH, half + r * p->residual_pitch, columns);
-  if (half) e->residual = wide;
-  if (half) e->residual_pitch = AMX_WIDTH;
+  for (int64_t r = 0; o->half && r < rows; r++)
+    for (int64_t i = 0; i < columns; i += V_LANES) {
+      const vf x = p_load(o->half + r * o->residual_pitch + i, base_min_i64(V_LANES, columns - i));
+      v_store(wide + r * AMX_WIDTH + i, x);
+    }
+  if (o->half) e->residual = wide;
+  if (o->half) e->residual_pitch = AMX_WIDTH;
   KERN_NAME(epilogue_rows)(e, sums, AMX_WIDTH, rows, columns);
-  for (int64_t r = 0; r < rows; r++, to += p->out_pitch * p->out_size, sums += AMX_WIDTH) {
-    if (p->out_size == sizeof *sums) memcpy(to, sums, (size_t)columns * sizeof *sums);
-    else write_bf16(to, sums, columns);
-  }
 }
 
 static void finish(const image_product *amx, float *sums, int64_t pixel, int64_t rows, int64_t group, int64_t column,
@@ -173,23 +194,36 @@ static void finish(const image_product *amx, float *sums, int64_t pixel, int64_t
   const product *p = (const product *)amx;
   column += group * amx->c.group_out;
   kern_epilogue e = kern_epilogue_at(&p->e, pixel, column);
-  const uint16_t *half = p->residual ? p->residual + pixel * p->residual_pitch + column : NULL;
-  char *to = p->out + (pixel * p->out_pitch + column) * p->out_size;
-  if (!p->cheap) {
-    finish_dear(p, &e, half, sums, rows, columns, to);
-    return;
+  rows_out all = {.bias = e.bias,
+                  .wide = e.residual,
+                  .half = p->residual ? p->residual + pixel * p->residual_pitch + column : NULL,
+                  .residual_pitch = p->residual ? p->residual_pitch : e.residual_pitch,
+                  .low = p->limits[0],
+                  .high = p->limits[1],
+                  .slope = p->slope,
+                  .to = p->out + (pixel * p->out_pitch + column) * p->out_size,
+                  .pitch = p->out_pitch * p->out_size,
+                  .narrow = p->out_size < (int64_t)sizeof *sums};
+  const bool more = e.scale || e.shift || e.chain, residual = all.half || all.wide;
+  if (!p->cheap || (residual && !e.late && e.act != KERN_ACT_none)) {
+    rows_out in_place = all;
+    all.bias = NULL;
+    all.low = in_place.low = -INFINITY;
+    all.high = in_place.high = INFINITY;
+    all.slope = in_place.slope = 1;
+    if (more) {
+      finish_dear(&e, &in_place, sums, rows, columns);
+    } else {
+      in_place.to = (char *)sums;
+      in_place.pitch = AMX_WIDTH * (int64_t)sizeof *sums;
+      in_place.narrow = false;
+      if (!e.late) in_place.half = NULL, in_place.wide = NULL;
+      put_rows(&in_place, sums, rows, columns);
+      KERN_NAME(act_rows)[e.act](sums, AMX_WIDTH, rows, columns, e.a, e.b);
+    }
+    if (more || e.late) all.half = NULL, all.wide = NULL;
   }
-  if (columns == AMX_WIDTH) {
-    if (p->out_size == sizeof *sums) finish_whole(p, &e, half, sums, rows, to, false);
-    else finish_whole(p, &e, half, sums, rows, to, true);
-    return;
-  }
-  for (int64_t r = 0; r < rows; r++, to += p->out_pitch * p->out_size, sums += AMX_WIDTH) {
-    if (p->out_size == sizeof *sums) finish_row(p, &e, half, sums, columns, to, false);
-    else finish_row(p, &e, half, sums, columns, to, true);
-    if (e.residual) e.residual += e.residual_pitch;
-    if (half) half += p->residual_pitch;
-  }
+  put_rows(&all, sums, rows, columns);
 }
 
 /* ---- the operators ---- */
@@ -245,7 +279,9 @@ static td_status multiply(const base_call *call, product *p) {
     p->residual_pitch = p->e.residual_pitch;
     p->e.residual = NULL;
   }
-  p->cheap = kern_epilogue_cheap(&p->e, p->limits) && !p->e.scale && !p->e.shift && !p->e.chain;
+  const bool leaky = p->e.act == KERN_ACT_leaky_relu && p->e.a > 0 && p->e.a <= 1;
+  p->slope = leaky ? p->e.a : 1;
+  p->cheap = (kern_epilogue_cheap(&p->e, p->limits) || leaky) && !p->e.scale && !p->e.shift && !p->e.chain;
   set_sizes(p, p->front ? p->amx.c.group_in : kern_pitch(x), call->workers);
   TRY(take_room(call, p));
   return KERN_PART_NAME(image_run)(call, &p->amx);

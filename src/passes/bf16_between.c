@@ -4,8 +4,8 @@
  *                                                  take that (pack.h)
  *
  * All who read the result round it to bf16 anyway, as operand 0, or add it to their sums, as residual; or it is one of
- * a window of which they read the largest, or a part of what they read of a concatenation, which is the same rounded
- * before or behind. No bit of the former changes; a residual is rounded once more.
+ * a window of which they read the largest, or a part of what they read of a concatenation, or they read some of its
+ * channels, which is the same rounded before or behind. No bit of the former changes; a residual is rounded once more.
  *
  * Requires: packed weights; behind the pass chain, which moves loops into products. Keeps: shapes. Breaks: the types of
  * such values. */
@@ -13,7 +13,9 @@
 #include "kernels/kernels.h"
 #include "passes/passes_priv.h"
 
-/* A pool or a concatenation. */
+#include <math.h>
+
+/* A pool, a concatenation or a slice. */
 typedef struct mover {
   ir_node node;
   bool reads_bf16;
@@ -61,6 +63,20 @@ static bool is_maximum(const passes_edit *e, const ir_node_def *node) {
 
 static bool is_join(const ir_node_def *node) { return node->op->id == OP_aten_cat; }
 
+/* A slice whose rows begin with whole pairs. */
+static bool is_slice(const passes_edit *e, const ir_node_def *node) {
+  double axis = 0, first = 0;
+  if (node->op->id != OP_aten_slice || node->in_count != 4 || !passes_number(e, node->in[1], &first) ||
+      !passes_number(e, node->in[3], &axis))
+    return false;
+  const ir_type *x = ir_type_of(e->graph, node->in[0]), *out = ir_type_of(e->graph, node->out[0]);
+  const bool last = axis == -1 || axis == x->rank - 1;
+  return !last || (fmod(first, 2) == 0 && is_even(x->dims[x->rank - 1]) && is_even(out->dims[x->rank - 1]));
+}
+
+/* Operands of a mover that move; others say where. */
+static uint32_t moved(const ir_node_def *node) { return is_join(node) ? node->in_count : 1; }
+
 static td_status count_read(passes_edit *e, ir_value v) {
   between *b = e->user;
   while (b->reads.count <= v.id) {
@@ -75,7 +91,7 @@ static td_status count_read(passes_edit *e, ir_value v) {
 static td_status visit(passes_edit *e, ir_node id) {
   between *b = e->user;
   const ir_node_def *node = ir_node_of(e->graph, id);
-  const bool moves = is_maximum(e, node) || is_join(node), product = is_product(e, node);
+  const bool moves = is_maximum(e, node) || is_join(node) || is_slice(e, node), product = is_product(e, node);
   if (moves) {
     mover *more = base_vec_push(e->scratch, &b->movers);
     if (!more) return base_no_memory(e->err, "a pass");
@@ -100,13 +116,13 @@ static bool comes_as_bf16(const passes_edit *e, ir_value v) {
   const ir_value_def *def = ir_value_of(e->graph, v);
   const ir_node_def *from = def->node.id && def->index == 0 ? ir_node_of(e->graph, def->node) : NULL;
   if (!from || !from->op || !all_read_bf16(e, v)) return false;
-  if (is_maximum(e, from)) return comes_as_bf16(e, from->in[0]);
+  if (is_maximum(e, from) || is_slice(e, from)) return comes_as_bf16(e, from->in[0]);
   return is_join(from) || may_store(e, from);
 }
 
 static void take_back(between *b, const ir_node_def *node) {
   b->reads.at[node->out[0].id] = 0; /* it is not bf16 */
-  for (uint32_t k = 0; k < node->in_count; k++) b->reads.at[node->in[k].id]--;
+  for (uint32_t k = 0; k < moved(node); k++) b->reads.at[node->in[k].id]--;
 }
 
 /* Movers of which all is read as bf16 read so themselves, the last ones first; but for those with an operand that stays
@@ -117,7 +133,7 @@ static td_status count_movers(passes_edit *e) {
     mover *m = &b->movers.at[i];
     const ir_node_def *node = ir_node_of(e->graph, m->node);
     m->reads_bf16 = all_read_bf16(e, node->out[0]);
-    for (uint32_t k = 0; k < node->in_count && m->reads_bf16; k++) TRY(count_read(e, node->in[k]));
+    for (uint32_t k = 0; k < moved(node) && m->reads_bf16; k++) TRY(count_read(e, node->in[k]));
   }
   for (bool again = true; again;) {
     again = false;
@@ -125,7 +141,7 @@ static td_status count_movers(passes_edit *e) {
       mover *m = &b->movers.at[i];
       const ir_node_def *node = ir_node_of(e->graph, m->node);
       bool all = m->reads_bf16 && all_read_bf16(e, node->out[0]);
-      for (uint32_t k = 0; k < node->in_count && all; k++) all = comes_as_bf16(e, node->in[k]);
+      for (uint32_t k = 0; k < moved(node) && all; k++) all = comes_as_bf16(e, node->in[k]);
       if (all || !m->reads_bf16) continue;
       m->reads_bf16 = false;
       take_back(b, node);

@@ -87,6 +87,20 @@ static void so_are_parts_of_concatenations(void **state) {
       level, INPUTS WEIGHTS_64 PART(5, 0) PART(6, 0) JOIN(7, 5, 6) READS(8, 7) "output \"y\" %8\noutput \"z\" %7\n", 0);
 }
 
+static void so_are_slices(void **state) {
+  (void)state;
+#define WHERE(first, end, axis) \
+  "const %20: i64[1] = {" #first "}\nconst %21: i64[1] = {" #end "}\nconst %22: i64[1] = {" #axis "}\n"
+#define SLICE(out, in) "%" #out " = aten::slice(%" #in ", %20, %21, %22)\n"
+#define HALVES "input %4 \"half\": bf16[512]\n"
+#define HALF(out, in) "%" #out " = td::conv(%" #in ", %4) {kernel = [1, 1], " CONV "}\n"
+  const char *level = "avx512_bf16";
+  expect_changes(level, INPUTS HALVES WHERE(16, 32, 3) PART(5, 0) SLICE(6, 5) HALF(7, 6) LAST, 2);
+  expect_changes(level, INPUTS HALVES WHERE(16, 32, -1) PART(5, 0) SLICE(6, 5) HALF(7, 6) "output \"z\" %5\n" LAST, 0);
+  expect_changes(level, INPUTS HALVES WHERE(15, 31, 3) PART(5, 0) SLICE(6, 5) HALF(7, 6) LAST, 0);
+  expect_changes(level, INPUTS WHERE(1, 4, 1) PART(5, 0) SLICE(6, 5) PART(7, 6) LAST, 2);
+}
+
 static void so_are_images_of_expansions(void **state) {
   (void)state;
 #define EXPAND(out, in, w, channels)                                \
@@ -116,6 +130,7 @@ int main(void) {
                                      cmocka_unit_test(residuals_are_read_so_too),
                                      cmocka_unit_test(so_are_maxima_of_windows),
                                      cmocka_unit_test(so_are_parts_of_concatenations),
+                                     cmocka_unit_test(so_are_slices),
                                      cmocka_unit_test(so_are_images_of_expansions),
                                      cmocka_unit_test(others_stay)};
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,8 @@
 /* recurrent.c -- td::lstm, td::gru and td::rnn with constant weights and ONNX's default activations (an rnn: tanh or
- * relu) become td::lstm_packed and so on, their weights packed for the kernel of this machine.
+ * relu) become td::lstm_packed and so on, their weights packed for the kernel of this machine. With bf16 and tiles the
+ * inputs' part of an LSTM is a product of its own, of all steps at once:
+ *
+ *     lstm(x, w, r, bias)  -> lstm_packed(td::linear(x, w, bias), -, r)
  *
  * Requires: a verified graph; f32; no peepholes, no clipping. Keeps: types, origins. Breaks:
  * bit equality (gates are computed in f32); the packed weights are a copy. */
@@ -85,6 +88,31 @@ static td_status pack_bias(passes_edit *e, const kern_recurrent *layout, bool se
   return TD_OK;
 }
 
+/* Does the product with the inputs take tiles of bf16? */
+static bool takes_tiles(const passes_edit *e, const ir_node_def *node, const struct form *form, int64_t panel) {
+  const kern_row *by = kern_select(KERN_LINEAR, TD_BF16, e->setting->isa);
+  return form->family == KERN_LSTM && by && kern_takes_tiles(by) && by->lanes == panel &&
+         passes_precision(e, node) == KERN_PRECISION_BF16;
+}
+
+/* The sums of the inputs, whose packed bias is `bias`: of id 0: none. */
+static td_status add_inputs(passes_edit *e, ir_node id, const kern_recurrent *layout, ir_value bias, ir_value *sums) {
+  const base_tensor *w = weights(e, ir_node_of(e->graph, id), W, 3);
+  const int64_t dims[] = {w->dims[2], kern_recurrent_columns(layout)};
+  ir_value in[] = {ir_node_of(e->graph, id)->in[X], {0}, bias};
+  const base_arg n = ARG_INT("n", dims[1]);
+  size_t count, bytes;
+  if (!kern_recurrent_count(layout, dims[0], &count) || !base_mul(count, sizeof(float), &bytes))
+    return base_no_memory(e->err, "packed weights");
+  float *data = base_arena_alloc_aligned(e->graph->constants, bytes + 1, 64);
+  if (!data) return base_no_memory(e->err, "packed weights");
+  kern_recurrent_pack_matrix(data, layout, w);
+  const base_tensor matrix = base_tensor_of(data, TD_F32, 2, dims);
+  TRY(ir_add_constant(e->graph, &matrix, NULL, &in[1], e->err));
+  const ir_new_node spec = {.in = in, .in_count = bias.id ? 3 : 2, .args = &n, .arg_count = 1};
+  return passes_add(e, id, OP_td_linear, spec, NULL, sums);
+}
+
 static td_status rewrite(passes_edit *e, ir_node id, const struct form *form, const kern_recurrent *layout) {
   const ir_node_def *node = ir_node_of(e->graph, id);
   bool lstm = form->family == KERN_LSTM;
@@ -101,13 +129,16 @@ static td_status rewrite(passes_edit *e, ir_node id, const struct form *form, co
   if (has(node, H0)) in[4] = node->in[H0];
   if (lstm && has(node, C0)) in[5] = node->in[C0];
   if (has(node, LENGTHS)) in[6] = node->in[LENGTHS];
-  TRY(pack(e, layout, weights(e, node, W, 3), &in[1]));
+  const bool apart = takes_tiles(e, node, form, layout->panel);
+  if (!apart) TRY(pack(e, layout, weights(e, node, W, 3), &in[1]));
   node = ir_node_of(e->graph, id);
   TRY(pack(e, layout, weights(e, node, R, 3), &in[2]));
   node = ir_node_of(e->graph, id);
   if (has(node, BIAS))
     TRY(pack_bias(e, layout, form->gates == 3 && passes_int(node, "linear_before_reset"), weights(e, node, BIAS, 2),
                   &in[3]));
+  if (apart) TRY(add_inputs(e, id, layout, in[3], &in[0]));
+  if (apart) in[3] = (ir_value){0};
   TRY(passes_add(e, id, form->packed, spec, NULL, &first));
   const ir_node_def *made = ir_node_of(e->graph, ir_value_of(e->graph, first)->node);
   node = ir_node_of(e->graph, id);

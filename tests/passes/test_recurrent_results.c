@@ -1,6 +1,6 @@
 /* Recurrent layers with constant weights get packed ones, each result in the place of its own: in memory that was used
- * before, where what lies behind the last result is no result. What they compute, tests/kernels/test_recurrent.c and
- * the operators' cases see. */
+ * before, where what lies behind the last result is no result. With tiles an LSTM has its inputs multiplied before.
+ * What they compute, tests/kernels/test_recurrent.c and the operators' cases see. */
 #include "base/limited.h"
 #include "passes/change.h"
 
@@ -55,7 +55,34 @@ static void a_result_is_replaced_by_its_own(void **state) {
       "td::gru_packed", 2);
 }
 
+/* Panels are sixteen units wide: an LSTM's product with its inputs, of all steps, takes tiles of bf16. */
+#define UNIT(weight) #weight ", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0"
+#define GATES(a, b, c, d) UNIT(a) ", " UNIT(b) ", " UNIT(c) ", " UNIT(d)
+static const char lstm[] =
+    "input %0 \"x\": f32[n, 2, 2]\n"
+    "const %1: f32[1, 4, 2] = {1, 2, 3, 4, 5, 6, 7, 8}\n"
+    "const %2: f32[1, 4, 1] = {9, 10, 11, 12}\n"
+    "const %3: f32[1, 8] = {1, 2, 3, 4, 10, 20, 30, 40}\n"
+    "%4 = td::lstm(%0, %1, %2, %3)\n"
+    "output \"y\" %4\n";
+static void inputs_are_a_product_of_their_own(void **state) {
+  (void)state;
+  const passes_setting setting = {.isa = level_of("avx512_amx"), .precision = KERN_PRECISION_BF16};
+  expect_change_with(&setting, "recurrent", lstm,
+                     "input %0 \"x\": f32[n, 2, 2]\n"
+                     "const %1: f32[2, 64] = {" GATES(1, 3, 5, 7) ", " GATES(2, 4, 6, 8) "}\n"
+                     "const %2: f32[64] = {" GATES(11, 22, 33, 44) "}\n"
+                     "const %3: f32[64] = {" GATES(9, 10, 11, 12) "}\n"
+                     "%4 = td::linear(%0, %1, %2) {trans_w = false, n = 64, panel = 0, strassen = false, pairs = false, "
+                     "act = \"none\", act_a = 0, act_b = 0, act_late = false, in_front = false}: f32[n, 2, 64]\n"
+                     "%5 = td::lstm_packed(%4, -, %3, -, -, -) {hidden = 1, panel = 16, directions = 1, "
+                     "reverse = false, batch_first = false}: f32[n, 1, 2, 1]\n"
+                     "output \"y\" %5\n",
+                     1);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(a_result_is_replaced_by_its_own)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(a_result_is_replaced_by_its_own),
+                                     cmocka_unit_test(inputs_are_a_product_of_their_own)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

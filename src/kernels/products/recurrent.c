@@ -26,16 +26,30 @@ bool kern_recurrent_bias_count(const kern_recurrent *r, size_t *count) {
 
 static float element(const base_tensor *t, int64_t offset) { return ((const base_f32 *)t->data)[offset]; }
 
+int64_t kern_recurrent_columns(const kern_recurrent *r) {
+  return r->directions * r->gates * ((r->hidden + r->panel - 1) / r->panel * r->panel);
+}
+
+/* All gates of a panel's units, of row k of a direction. */
+static void pack_row(float *to, const kern_recurrent *r, const base_tensor *w, int64_t d, int64_t first, int64_t k) {
+  for (int64_t gate = 0; gate < r->gates; gate++)
+    for (int64_t unit = first; unit < first + r->panel; unit++) {
+      int64_t row = gate * r->hidden + unit;
+      *to++ = unit < r->hidden ? element(w, d * w->strides[0] + row * w->strides[1] + k * w->strides[2]) : 0;
+    }
+}
+
 void kern_recurrent_pack(float *to, const kern_recurrent *r, const base_tensor *w) {
-  int64_t padded = (r->hidden + r->panel - 1) / r->panel * r->panel;
   for (int64_t d = 0; d < r->directions; d++)
-    for (int64_t first = 0; first < padded; first += r->panel)
-      for (int64_t k = 0; k < w->dims[2]; k++)
-        for (int64_t gate = 0; gate < r->gates; gate++)
-          for (int64_t unit = first; unit < first + r->panel; unit++) {
-            int64_t row = gate * r->hidden + unit;
-            *to++ = unit < r->hidden ? element(w, d * w->strides[0] + row * w->strides[1] + k * w->strides[2]) : 0;
-          }
+    for (int64_t first = 0; first < r->hidden; first += r->panel)
+      for (int64_t k = 0; k < w->dims[2]; k++, to += r->gates * r->panel) pack_row(to, r, w, d, first, k);
+}
+
+void kern_recurrent_pack_matrix(float *to, const kern_recurrent *r, const base_tensor *w) {
+  for (int64_t k = 0; k < w->dims[2]; k++)
+    for (int64_t d = 0; d < r->directions; d++)
+      for (int64_t first = 0; first < r->hidden; first += r->panel, to += r->gates * r->panel)
+        pack_row(to, r, w, d, first, k);
 }
 
 void kern_recurrent_pack_bias(float *to, const kern_recurrent *r, bool separate, const base_tensor *bias) {

@@ -22,8 +22,13 @@ typedef struct kern_recurrent {
  * below 1). */
 bool kern_recurrent_count(const kern_recurrent *r, int64_t k, size_t *count);
 bool kern_recurrent_bias_count(const kern_recurrent *r, size_t *count);
+/* Columns of all sums of a layer: of each direction, panel and gate. */
+int64_t kern_recurrent_columns(const kern_recurrent *r);
 /* `w`: f32 [directions, gates * hidden, k] of any strides. */
 void kern_recurrent_pack(float *to, const kern_recurrent *r, const base_tensor *w);
+/* The same as a matrix [k, kern_recurrent_columns], whose product with the inputs is the sums of these: x of a layer
+ * without w. */
+void kern_recurrent_pack_matrix(float *to, const kern_recurrent *r, const base_tensor *w);
 /* `bias`: f32 [directions, 2 * gates * hidden] of any strides, the input's then the state's. `separate`: keep the
  * state's bias of the last gate as a fourth vector instead of adding it. */
 void kern_recurrent_pack_bias(float *to, const kern_recurrent *r, bool separate, const base_tensor *bias);

@@ -36,6 +36,7 @@ typedef struct recurrent_layer {
   int64_t padded, width; /* units of all panels; their sums */
   bool reverse, batch_first, linear_before_reset;
   bool plain, relu; /* the gates are units of their own */
+  bool made;        /* x is the sums of the inputs, of all directions */
   bool weave;       /* one sequence has steps enough for pieces */
   int pieces;       /* RECURRENT_SHORT or RECURRENT_LONG */
   bool together;    /* all workers compute one block, each some of its panels */

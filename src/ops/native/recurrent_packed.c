@@ -1,11 +1,12 @@
 /* recurrent_packed.c -- td::lstm_packed, td::gru_packed, td::rnn_packed: td::lstm, td::gru and td::rnn (recurrent.c)
  * with weights as kernels/products/recurrent.h packs them, ONNX's default activations (of an rnn, `relu` too) and
- * nothing more: no peepholes, no clipping. Operands: x [time, batch, input], w, r and bias packed, h0 [directions,
- * batch, hidden], for an LSTM c0 like h0 (others leave it out), lengths [batch] of whole numbers. Behind its length a
- * sequence has states of zeros, and keeps its last. Results: all states [time, directions, batch, hidden], last states
- * like h0, last memory (lstm). batch_first: x [batch, time, input], states [batch, time, directions, hidden], h0
- * [batch, directions, hidden]. `reverse`: the one direction runs from the last step to the first; of two directions the
- * second does. Computed in double, states rounded each step. */
+ * nothing more: no peepholes, no clipping. Operands: x [time, batch, input], w, r and bias packed (of an LSTM without
+ * w, x is the sums of its inputs and bias, of all directions), h0 [directions, batch, hidden], for an LSTM c0 like h0
+ * (others leave it out), lengths [batch] of whole numbers. Behind its length a sequence has states of zeros, and keeps
+ * its last. Results: all states [time, directions, batch, hidden], last states like h0, last memory (lstm).
+ * batch_first: x [batch, time, input], states [batch, time, directions, hidden], h0 [batch, directions, hidden].
+ * `reverse`: the one direction runs from the last step to the first; of two directions the second does. Computed in
+ * double, states rounded each step. */
 #include "kernels/kernels.h"
 #include "kernels/products/products.h"
 #include "ops/common/ops_priv.h"
@@ -66,6 +67,7 @@ static td_status infer_packed(ir_infer *ctx, int64_t gates) {
       return ir_infer_fail(ctx, "operand %u is not f32", i);
   }
   if (gates < 4 && ir_in(ctx, C0)) return ir_infer_fail(ctx, "an LSTM alone has a memory");
+  if (!ir_in(ctx, R)) return ir_infer_fail(ctx, "there are no weights of states");
   if (r.hidden < 1 || r.hidden > INT32_MAX || r.panel < 1 || r.panel > INT32_MAX || r.directions < 1 ||
       r.directions > 2)
     return ir_infer_fail(ctx, "hidden, panel or directions is out of range");
@@ -74,7 +76,10 @@ static td_status infer_packed(ir_infer *ctx, int64_t gates) {
     return TD_OK;
   }
   if (x->rank != 3) return ir_infer_fail(ctx, "x must have rank 3");
-  if (base_dim_known(x->dims[2])) {
+  if (!ir_in(ctx, W)) {
+    if (gates < 4 || ir_in(ctx, BIAS) || ops_dims_differ(x->dims[2], kern_recurrent_columns(&r)))
+      return ir_infer_fail(ctx, "x is not the sums of its inputs");
+  } else if (base_dim_known(x->dims[2])) {
     bool counted = kern_recurrent_count(&r, x->dims[2], &count);
     TRY(check_count(ctx, W, "w", counted, count));
   }
@@ -114,6 +119,11 @@ static double product(const direction *d, const base_f32 *w, int64_t of, int64_t
   double sum = 0;
   for (int64_t k = 0; k < of; k++) sum += (x ? (double)x[k] : state[k]) * (double)panel[k * d->gates * d->panel];
   return sum;
+}
+
+/* Where x that is sums has that of a gate of `unit`. */
+static int64_t sum_of(const direction *d, int64_t gate, int64_t unit) {
+  return d->input / d->count * d->index + (unit / d->panel * d->gates + gate) * d->panel + unit % d->panel;
 }
 
 static double bias_of(const direction *d, int64_t gate, int64_t unit) {
@@ -171,7 +181,8 @@ static void run_sequence(const base_call *call, const direction *d, int64_t b, c
     const base_f32 *x = d->x + (d->batch_first ? b * d->time + t : t * d->batch + b) * d->input;
     for (int64_t gate = 0; inside && gate < d->gates; gate++)
       for (int64_t u = 0; u < d->hidden; u++) {
-        d->sums[gate * d->hidden + u] = bias_of(d, gate, u) + product(d, d->w, d->input, gate, u, x, NULL);
+        d->sums[gate * d->hidden + u] =
+            d->w ? bias_of(d, gate, u) + product(d, d->w, d->input, gate, u, x, NULL) : (double)x[sum_of(d, gate, u)];
         d->products[gate * d->hidden + u] = product(d, d->r, d->hidden, gate, u, NULL, d->state);
       }
     if (inside) step(d);
@@ -236,7 +247,7 @@ static td_status run_packed(const base_call *call, int64_t gates, void (*step)(c
   for (d.index = 0; d.index < d.count; d.index++) {
     d.backward = d.index == 1 || base_attr_int(call->attrs, KERN_RECURRENT_REVERSE);
     d.x = in[X];
-    d.w = in[W] + d.index * padded * gates * d.input;
+    d.w = in[W] ? in[W] + d.index * padded * gates * d.input : NULL;
     d.r = in[R] + d.index * padded * gates * d.hidden;
     d.bias = in[BIAS] ? in[BIAS] + d.index * padded * KERN_RECURRENT_BIASES : NULL;
     for (int64_t b = 0; b < d.batch; b++) run_sequence(call, &d, b, in[H0], in[C0], step);
@@ -263,7 +274,7 @@ static const kern_row *rnn_kernel(const ir_kernel_query *query) {
 static double packed_flops(const ir_info *const *in, const ir_info *out, const base_attrs *attrs) {
   (void)attrs, (void)out;
   const ir_type *x = &in[X]->type;
-  int64_t w = ir_known_count(&in[W]->type), r = ir_known_count(&in[R]->type);
+  int64_t w = in[W] ? ir_known_count(&in[W]->type) : 0, r = ir_known_count(&in[R]->type);
   if (x->rank != 3 || w < 0 || r < 0) return 0;
   return base_dim_known(x->dims[0]) && base_dim_known(x->dims[1])
              ? 2.0 * (double)x->dims[0] * (double)x->dims[1] * ((double)w + (double)r)
@@ -324,10 +335,13 @@ static bool case_bias(ir_case *c, const kern_recurrent *r, bool separate) {
 }
 
 static bool cases_of(ir_case *c, uint32_t number, int64_t gates) {
-  if (number >= OPS_COUNT(packed_rows) * OPS_COUNT(packed_panels)) return false;
+  const uint32_t count = OPS_COUNT(packed_rows) * OPS_COUNT(packed_panels);
+  const bool sums = number >= count; /* an LSTM whose x is the sums of its inputs */
+  if (number >= (gates == 4 ? 2 * count : count)) return false;
   const struct packed_case *p = &packed_rows[number % OPS_COUNT(packed_rows)];
   const int64_t vectors = gates == 1 ? KERN_PLAIN_VECTORS : 1;
-  kern_recurrent r = {p->directions, gates, p->hidden, packed_panels[number / OPS_COUNT(packed_rows)] * vectors};
+  kern_recurrent r = {p->directions, gates, p->hidden,
+                      packed_panels[number % count / OPS_COUNT(packed_rows)] * vectors};
   ops_case_arg(c, ARG_INT("hidden", r.hidden));
   ops_case_arg(c, ARG_INT("panel", r.panel));
   ops_case_arg(c, ARG_INT("directions", r.directions));
@@ -337,10 +351,11 @@ static bool cases_of(ir_case *c, uint32_t number, int64_t gates) {
   if (gates == 1) ops_case_arg(c, ARG_BOOL("relu", p->linear_before_reset));
   int64_t outer = p->batch_first ? p->batch : p->time, inner = p->batch_first ? p->time : p->batch;
   int64_t first = p->batch_first ? p->batch : p->directions, second = p->batch_first ? p->directions : p->batch;
-  if (!ops_case_in(c, TD_F32, OPS_DIMS(outer, inner, p->input), OPS_NORMAL, number) ||
-      !case_packed(c, &r, p->input, 2) || !case_packed(c, &r, p->hidden, 3))
+  const int64_t columns = sums ? kern_recurrent_columns(&r) : p->input;
+  if (!ops_case_in(c, TD_F32, OPS_DIMS(outer, inner, columns), OPS_NORMAL, number) ||
+      !(sums ? ops_case_absent(c) : case_packed(c, &r, p->input, 2)) || !case_packed(c, &r, p->hidden, 3))
     return false;
-  if (!(p->bias ? case_bias(c, &r, gates == 3 && p->linear_before_reset) : ops_case_absent(c))) return false;
+  if (!(p->bias && !sums ? case_bias(c, &r, gates == 3 && p->linear_before_reset) : ops_case_absent(c))) return false;
   for (int64_t i = 0; p->states && i < (gates == 4 ? 2 : 1); i++) /* h0, and c0 of an LSTM */
     if (!ops_case_in(c, TD_F32, OPS_DIMS(first, second, p->hidden), OPS_NORMAL, 5)) return false;
   if (!p->lengths) return true;
@@ -357,7 +372,7 @@ static bool cases_rnn(ir_case *c, uint32_t number) { return cases_of(c, number, 
 OPS_DECLARE(recurrent_packed);
 const ir_op ops_recurrent_packed[] = {
     {.id = OPERATOR(td, lstm_packed),
-     .min_in = 3,
+     .min_in = 1,
      .max_in = OPERANDS,
      .out_count = 3,
      .attrs = lstm_attrs,

@@ -98,12 +98,20 @@ static void run_step(block *k, recurrent_panels *const *phases, int64_t step, in
 
 /* ---- steps ---- */
 
+/* Those of a chunk that are x, side by side. */
+static void copy_sums(const block *k, int64_t step, int64_t steps) {
+  const int64_t width = k->l->width;
+  for (int64_t row = 0; row < steps * k->count; row++)
+    memcpy(k->sums + row * width, recurrent_input(k, row, step) + k->direction * width, (size_t)width * sizeof(float));
+}
+
 static void run_chunks(const cell *c, block *k) {
   const layer *l = k->l;
   const int size = k->count <= 2 ? (int)k->count - 1 : k->count <= SOME ? 2 : 3;
   for (int64_t step = 0; step < k->time; step += l->chunk) {
     int64_t steps = base_min_i64(l->chunk, k->time - step);
-    run_panels(k, c->inputs, step, steps);
+    if (l->made) copy_sums(k, step, steps);
+    else run_panels(k, c->inputs, step, steps);
     for (int64_t i = 0; i < steps; i++) {
       if (l->lengths) write_states(k, step + i);
       run_step(k, c->step[size], step + i, i);
@@ -176,9 +184,10 @@ static td_status check_sizes(const layer *l) {
   const base_tensor *bias = base_in(l->call, BIAS);
   const base_tensor *states[] = {l->h0, l->c0};
   size_t w, u, b;
+  const base_tensor *weights = base_in(l->call, W);
   bool fits = r.panel == l->units && kern_recurrent_count(&r, l->input, &w) &&
               kern_recurrent_count(&r, l->hidden, &u) && kern_recurrent_bias_count(&r, &b) &&
-              (size_t)base_tensor_numel(base_in(l->call, W)) == w &&
+              (weights ? (size_t)base_tensor_numel(weights) == w : l->input == kern_recurrent_columns(&r)) &&
               (size_t)base_tensor_numel(base_in(l->call, R)) == u && (!bias || (size_t)base_tensor_numel(bias) == b);
   for (int i = 0; i < 2; i++)
     fits = fits && (!states[i] || (states[i]->rank == 3 && states[i]->dims[l->batch_first] == l->dirs &&
@@ -216,7 +225,8 @@ static td_status open_layer(const base_call *call, const cell *c, bool plain, la
   l->panels = (l->hidden + l->units - 1) / l->units;
   l->padded = l->panels * l->units;
   l->width = l->panels * l->gates * V_LANES;
-  l->weave = c->begin && l->time >= SHORT_STEPS && state_bytes(l) <= kern_tuning_of(call)->woven_bytes;
+  l->made = !base_in(call, W);
+  l->weave = !l->made && c->begin && l->time >= SHORT_STEPS && state_bytes(l) <= kern_tuning_of(call)->woven_bytes;
   l->pieces = l->time >= LONG_STEPS && state_bytes(l) >= NEAR_BYTES ? RECURRENT_LONG : RECURRENT_SHORT;
   int64_t step = (int64_t)sizeof(float) * l->width * base_min_i64(ROWS, l->batch);
   const int64_t sums = base_max_i64(SUMS_BYTES, state_bytes(l) / SUMS_SHARE);
@@ -272,7 +282,7 @@ static td_status run_blocks(layer *l, const cell *c, const blocks_of *b) {
   TRY(read_lengths(l));
   TRY(dense_rows(l, &copy));
   TRY(open_block(l, &k));
-  const float *w = base_in(call, W)->data, *r = base_in(call, R)->data;
+  const float *w = l->made ? NULL : base_in(call, W)->data, *r = base_in(call, R)->data;
   const base_tensor *bias = base_in(call, BIAS);
   uint32_t tasks = (uint32_t)base_min_i64(l->dirs * b->count, UINT32_MAX - 64);
   for (int64_t task = base_call_first(call, tasks); task < tasks; task = base_call_next(call, task, tasks)) {
@@ -281,7 +291,7 @@ static td_status run_blocks(layer *l, const cell *c, const blocks_of *b) {
     k.first = number < b->shared ? number * b->rows : l->batch - (b->count - number);
     k.count = number < b->shared ? base_min_i64(b->rows, l->batch - b->lone - k.first) : 1;
     k.backward = l->reverse || k.direction == 1;
-    k.w = w + k.direction * l->width * l->input;
+    k.w = l->made ? NULL : w + k.direction * l->width * l->input;
     k.r = r + k.direction * l->width * l->hidden;
     k.bias = bias ? (const float *)bias->data + k.direction * l->padded * KERN_RECURRENT_BIASES : NULL;
     run_block(c, &k);

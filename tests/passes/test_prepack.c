@@ -1,4 +1,5 @@
 /* Which convolutions become products when their weights are packed; scales of norms that go into weights on the way. */
+#include "kernels/products/products.h"
 #include "passes/change.h"
 
 #include <math.h>
@@ -232,15 +233,24 @@ static void products_of_bf16_are_so_where_the_cpu_has_that(void **state) {
   expect_pairs("avx512_bf16", "%0", "f32", 1000, false);
 }
 
-/* The weights' type of a first layer with so large a window, with --precision bf16. */
-static td_dtype first_layer(const char *level, int kernel) {
+typedef struct window {
+  int in, out, kernel, groups; /* channels of the image and of the result */
+  bool channels_first;
+} window;
+
+/* The type of the packed weights of a convolution with --precision bf16. */
+static td_dtype stored_as(const char *level, window w) {
   base_arena *arena = base_arena_new(&base_libc_allocator);
   base_text text = {.allocator = &base_libc_allocator};
-  const int count = 16 * 3 * kernel * kernel;
-  base_text_print(&text, "input %%0 \"x\": f32[n, 3, 32, 32]\nconst %%1: f32[16, 3, %d, %d] = {", kernel, kernel);
+  const int in = w.in / w.groups, count = w.out * in * w.kernel * w.kernel;
+  base_text_print(&text,
+                  w.channels_first ? "input %%0 \"x\": f32[n, %d, 32, 32]\n" : "input %%0 \"x\": f32[n, 32, 32, %d]\n",
+                  w.in);
+  base_text_print(&text, "const %%1: f32[%d, %d, %d, %d] = {", w.out, in, w.kernel, w.kernel);
   for (int i = 0; i < count; i++) base_text_print(&text, i ? ", %d" : "%d", i % 7);
-  base_text_print(&text, "}\n%%2 = td::conv(%%0, %%1) {kernel = [%d, %d], channels = 16, channels_first = true}\n",
-                  kernel, kernel);
+  base_text_print(&text,
+                  "}\n%%2 = td::conv(%%0, %%1) {kernel = [%d, %d], channels = %d, groups = %d, channels_first = %s}\n",
+                  w.kernel, w.kernel, w.out, w.groups, w.channels_first ? "true" : "false");
   base_text_print(&text, "output \"y\" %%2\n");
   ir_graph *graph = parse_graph(arena, text.at, &base_libc_allocator);
   const passes_setting setting = {.isa = level_of(level), .precision = KERN_PRECISION_BF16};
@@ -258,10 +268,28 @@ static td_dtype first_layer(const char *level, int kernel) {
 
 static void first_layers_are_pairs_where_that_pays(void **state) {
   (void)state;
-  assert_int_equal(first_layer("avx512_bf16", 7), TD_BF16);
-  assert_int_equal(first_layer("avx512_bf16", 3), TD_F32);
-  assert_int_equal(first_layer("avx512_amx", 7), TD_BF16);
-  assert_int_equal(first_layer("avx512", 7), has_pairs("avx512") ? TD_BF16 : TD_F32);
+  const window large = {3, 16, 7, 1, true}, small = {3, 16, 3, 1, true};
+  assert_int_equal(stored_as("avx512_bf16", large), TD_BF16);
+  assert_int_equal(stored_as("avx512_bf16", small), TD_F32);
+  assert_int_equal(stored_as("avx512_amx", large), TD_BF16);
+  assert_int_equal(stored_as("avx512", large), has_pairs("avx512") ? TD_BF16 : TD_F32);
+}
+
+static void few_channels_out_take_tiles(void **state) {
+  (void)state;
+  static const char *const levels[] = {"avx512_amx", "avx512_bf16", "avx2"};
+  for (int i = 0; i < 3; i++) {
+    const kern_row *row = kern_select(KERN_CONV, TD_BF16, level_of(levels[i]));
+    const bool tiles = row && kern_takes_tiles(row);
+    assert_int_equal(stored_as(levels[i], (window){32, 12, 3, 1, false}), tiles ? TD_BF16 : TD_F32);
+  }
+}
+
+static void groups_of_whole_panels_are_pairs(void **state) {
+  (void)state;
+  assert_int_equal(stored_as("avx512_amx", (window){48, 48, 5, 2, false}), TD_BF16);
+  assert_int_equal(stored_as("avx512_bf16", (window){48, 48, 5, 2, false}), TD_BF16);
+  assert_int_equal(stored_as("avx512_amx", (window){32, 32, 5, 4, false}), TD_F32);
 }
 
 int main(void) {
@@ -271,6 +299,8 @@ int main(void) {
                                      cmocka_unit_test(pixels_times_a_matrix_are_a_product),
                                      cmocka_unit_test(others_stay_convolutions),
                                      cmocka_unit_test(products_of_bf16_are_so_where_the_cpu_has_that),
-                                     cmocka_unit_test(first_layers_are_pairs_where_that_pays)};
+                                     cmocka_unit_test(first_layers_are_pairs_where_that_pays),
+                                     cmocka_unit_test(few_channels_out_take_tiles),
+                                     cmocka_unit_test(groups_of_whole_panels_are_pairs)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -152,7 +152,7 @@ td_status serve_scale(serve_version *v, uint32_t workers, td_error *err) {
   const uint32_t cpus = (uint32_t)v->server->options.workers, threads = workers && workers < cpus ? cpus / workers : 1;
   if (v->python) serve_python_forget_missing(v);
   TRY(remove_sessions(v, threads == v->threads ? workers : 0, err));
-  v->threads = threads; /* no thread looks at it while there are no sessions */
+  if (threads != v->threads) v->threads = threads; /* no thread looks at it while there are no sessions */
   return add_sessions(v, workers, err);
 }
 

@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import random
+import select
 import socket
 import struct
 import subprocess
@@ -410,6 +411,65 @@ def check_grpc_methods(c, r):
         c.expect(method, c.call(MANAGE + method, put(1, "add") if "Describe" in method else b""), put(1, r.ask("GET", path).body))
 
 
+def begin_profile(r, query="requests=1000000&timeout=3600"):
+    """A connection whose profile of `add` counts requests. Two are asked for, of which one has to be refused: when it is, the
+    other one has begun."""
+    asked = [http.client.HTTPConnection("127.0.0.1", r.checks.port, timeout=60) for _ in range(2)]
+    for client in asked:
+        client.request("POST", f"/models/add/profile?{query}")
+    refused = select.select([client.sock for client in asked], [], [], 60)[0]
+    first, other = asked if refused == [asked[0].sock] else asked[::-1]
+    reply = Reply(first.getresponse())
+    r.checks.expect("two profiles at once", (reply.status, reply.json()["type"]), (409, "ConflictStatusException"))
+    first.close()
+    return other
+
+
+def end_profile(r, what, client, status, says):
+    reply = Reply(client.getresponse())
+    r.checks.expect(f"a profile, {what}", (reply.status, reply.json().get("message")), (status, says))
+    client.close()
+
+
+def check_profile(r):
+    """The profile of a model's next requests: its figures, that replies are the same, and all that ends it early."""
+    body = json.dumps({"inputs": [{"name": name, "datatype": "FP32", "shape": [3], "data": [0.1, 2, 3]} for name in "xy"]})
+    ask = lambda text=body: r.ask("POST", "/v2/models/add/infer", text)
+    plain = ask().body
+    path = "/models/add/profile"
+    for query in ("requests=0", "requests=x", "timeout=0", "form=page", "group=colour"):
+        r.torch_error(query, 400, "BadRequestException", "POST", f"{path}?{query}")
+    r.torch_error("no model", 404, "ModelNotFoundException", "POST", "/models/nothing/profile")
+    r.torch_error("no version", 404, "ModelVersionNotFoundException", "POST", "/models/add/7/profile")
+    r.torch_error("no request comes", 504, "RequestTimeoutException", "POST", f"{path}?timeout=1")
+    client = begin_profile(r, "requests=5&timeout=3600")
+    r.checks.expect("a wrong request does not count", ask("{").status, 400)
+    r.checks.expect("the same bytes", {ask().body for _ in range(5)}, {plain})
+    got = Reply(client.getresponse()).json()
+    r.checks.expect("its requests", [got[key] for key in ("model", "version", "requests", "runs")], ["add", "1", 5, 5])
+    r.checks.expect("its rows", [(row["op"], row["steps"], row["calls"]) for row in got["rows"]], [("aten::add", 1, 5)])
+    r.checks.expect("its time", (got["run_ms"], got["rows"][0]["ns"]), lambda times: times[0] * 1e6 >= times[1] > 0)
+    client = begin_profile(r, "requests=1&form=table&group=op&timeout=3600")
+    ask()
+    reply = Reply(client.getresponse())
+    r.checks.expect("a table", (reply.status, reply.type, b"aten::add" in reply.body), (200, TEXT, True))
+    begin_profile(r).close()
+    while r.ask("POST", f"{path}?requests=1&timeout=1").status == 409:
+        time.sleep(0.05)  # until the server has seen that the client has gone
+    client = begin_profile(r)
+    ask()
+    r.expect("scale", 200, "PUT", "/models/add?min_worker=0&synchronous=true")
+    end_profile(r, "scaled", client, 409, "the model was scaled after 1 of 1000000 requests")
+    r.torch_error("no workers", 503, "ServiceUnavailableException", "POST", path)
+    r.expect("scale", 200, "PUT", "/models/add?min_worker=2&synchronous=true")
+    client = begin_profile(r)
+    r.expect("replaced", 200, "POST", "/v2/repository/models/add/load")
+    end_profile(r, "its version replaced", client, 404, "the version was gone after 0 of 1000000 requests")
+    client = begin_profile(r)
+    r.checks.expect("the same bytes by the new one", {ask().body for _ in range(5)}, {plain})
+    return client
+
+
 def main():
     program = pathlib.Path(sys.argv[1]).resolve() / "treadle-serve"
     with tempfile.TemporaryDirectory() as folder:
@@ -428,7 +488,9 @@ def main():
             check_traffic(rest, checks)
             check_management(rest)
             check_kinds(rest, folder)
+            client = check_profile(rest)
             server.terminate()
+            end_profile(rest, "the end", client, 503, "the server ends after 5 of 1000000 requests")
             checks.expect("the end", server.wait(30), 0)
         check_tokens(checks, program, folder)
         check_launcher(checks, program, folder)

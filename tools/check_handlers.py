@@ -264,6 +264,7 @@ def ask_in_vain(c):
 
 def check_requests(c, folder):
     c.expect("a body", c.echo("hello"), (200, {"body": "hello"}))
+    c.expect("no profile", c.ask("/models/echo/profile", b"")[0], 400)
     c.expect("its type", c.type, "application/json")
     c.expect("JSON", c.echo('{"b":1,"a":2}', headers={"Content-Type": "application/json"}), (200, {"keys": ["a", "b"]}))
     c.expect("no JSON", c.echo("{", headers={"Content-Type": "application/json"}), lambda got: got[0] == 400)

@@ -163,6 +163,7 @@ def check_rest(c):
     ones = [1, 2, 3]
     c.expect("alone", [c.infer("sum", ones) for _ in range(2)], [ones] * 2)
     c.expect_unknown("no such sequence", c.infer("sum", ones, sequence_id=7))
+    c.expect("no profile", c.ask("POST", "/models/sum/profile")[0], 400)
     c.expect("it begins", c.infer("sum", ones, sequence_id=7, sequence_start=True), ones)
     c.expect("another one", c.infer("sum", [0, 0, 1], sequence_id="a b", sequence_start=True), [0, 0, 1])
     c.expect("it goes on", c.infer("sum", ones, sequence_id=7), [2, 4, 6])

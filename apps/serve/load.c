@@ -107,8 +107,12 @@ static td_status make_session(serve_version *v, void **out, td_error *err) {
 }
 
 static void free_session(serve_version *v, void *session) {
-  if (v->python) serve_python_end(v, session);
-  else serve_session_free(session);
+  if (v->python) {
+    serve_python_end(v, session);
+    return;
+  }
+  serve_profile_lose(v, session);
+  serve_session_free(session);
 }
 
 /* Adds sessions up to `workers`. */

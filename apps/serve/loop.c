@@ -408,6 +408,7 @@ static void sweep(loop *l) {
       serve_python_watch(l->server->models[i]->versions[j]);
     }
   serve_sweep_sequences(l->server);
+  serve_sweep_profiles(l->server);
   for (connection *c = l->all; c < l->all + CONNECTIONS; c++) {
     if (c->channel.fd < 0 || c->state == COMPUTE) continue;
     if (l->closing && c->state == READ_HEAD && c->count == 0) connection_drop(l, c);

@@ -32,9 +32,11 @@ static void work(void *user) {
       continue;
     }
     const uint32_t count = queue_take_jobs(v, jobs), cpus = v->threads;
-    void *session = v->idle[--v->idle_count];
+    void *session;
+    serve_profile *profile = serve_profile_take(v, &session);
     queue_settle(v); /* others may have its next jobs */
     pthread_mutex_unlock(&server->lock);
+    if (profile) serve_profile_begin(profile);
     const uint64_t begin = sys_clock_ns();
     uint32_t left = count; /* jobs that are still ours */
     bool is_there = true;
@@ -44,9 +46,11 @@ static void work(void *user) {
     else serve_compute(jobs, count, serve_session_run(session));
     if (!v->python) serve_session_settle(session);
     const uint64_t over = sys_clock_ns();
+    if (profile) serve_profile_count(profile, jobs, count);
     pthread_mutex_lock(&server->lock);
-    if (left) note_times(v, jobs, left, begin, over); /* who has the reply finds it counted */
-    if (is_there) v->idle[v->idle_count++] = session; /* else the version may be gone, too */
+    if (profile && !serve_profile_give(profile)) profile = NULL; /* it goes on */
+    if (left) note_times(v, jobs, left, begin, over);            /* who has the reply finds it counted */
+    if (is_there) v->idle[v->idle_count++] = session;            /* else the version may be gone, too */
     server->busy -= cpus;
     for (uint32_t i = 0; are_sequences && i < count; i++) jobs[i]->sequence->is_busy = false;
     if (are_sequences) queue_settle(v);
@@ -54,6 +58,7 @@ static void work(void *user) {
     if (server->waiting) pthread_cond_broadcast(&server->more);
     pthread_mutex_unlock(&server->lock);
     for (uint32_t i = 0; i < left; i++) serve_done(jobs[i]); /* each holds a reference of the version until then */
+    if (profile) serve_profile_end(profile);
     pthread_mutex_lock(&server->lock);
   }
   pthread_mutex_unlock(&server->lock);

@@ -19,6 +19,7 @@ typedef struct serve_log serve_log;
 typedef struct serve_flight serve_flight;
 typedef struct serve_workflow serve_workflow;
 typedef struct serve_sequence serve_sequence;
+typedef struct serve_profile serve_profile;
 struct fmt_json;
 
 /* Jobs that run as one: the run ends early when nobody waits for any of them. Under server->lock but for `cancel`. */
@@ -170,6 +171,7 @@ struct serve_version {
   void **idle;          /* sessions (serve_session, serve_worker) that no thread has; room for SERVE_MOST_WORKERS */
   uint64_t first_bytes; /* of sessions: what the first one took when it was warmed */
   uint32_t idle_count, session_count;
+  serve_profile *profile;      /* that counts its requests; NULL: none */
   uint32_t threads;            /* of each session: the CPUs over the workers */
   int64_t loaded_s;            /* Unix time */
   serve_job freeing;           /* what has the loader free it */
@@ -223,6 +225,7 @@ struct serve_server {
   serve_workflow **workflows; /* the loop's, sorted by name */
   uint32_t workflow_count;
   serve_sequence *sequences[SERVE_SEQUENCE_PLACES]; /* the loop's, by their ids */
+  serve_profile *profiles;                          /* of all versions; the loop's */
   uint64_t replies[3];                              /* of 2xx, 4xx, 5xx; the loop's */
   uint64_t idle_ticks, all_ticks;                   /* of CPUs, when /metrics was asked before; the loop's */
   uint64_t requests;                                /* that were given an id of ours; the loop's */
@@ -362,7 +365,11 @@ td_status serve_session_new_kept(serve_version *v, serve_session **out, td_error
 td_session *serve_session_run(const serve_session *s);
 uint64_t serve_session_first(const serve_session *s); /* 0: it has not run */
 void serve_session_settle(serve_session *s);
-void serve_session_free(serve_session *s); /* NULL is allowed */
+/* Records its runs from now on, until it is not watched any more; no run is under way. */
+td_status serve_session_watch(serve_session *s, td_error *err);
+void serve_session_unwatch(serve_session *s);
+td_profile *serve_session_profile(const serve_session *s); /* NULL: it is not watched */
+void serve_session_free(serve_session *s);                 /* NULL is allowed */
 
 /* coding.c: inflates a body that came as gzip or deflate. False: it is refused. */
 bool serve_decode(serve_job *job, base_str coding);
@@ -477,6 +484,20 @@ bool serve_set_traffic(serve_job *job, char **parts);
 bool serve_repository(serve_job *job, char **parts);
 bool serve_repository_load(serve_job *job, char **parts);
 bool serve_repository_unload(serve_job *job, char **parts);
+
+/* profile.c: where the time of a version's next requests goes. On the loop's thread: the route, and the end of what
+ * took too long, or whose version has gone. */
+bool serve_ask_profile(serve_job *job, char **parts);
+void serve_sweep_profiles(serve_server *server);
+/* On a compute thread. With server->lock held: takes a session that is idle; the profile that watches it, or NULL.
+ * Around what is computed: begin and count. When the session goes back, with the lock held: is it over? Then, without
+ * the lock: its end. */
+serve_profile *serve_profile_take(serve_version *v, void **session);
+void serve_profile_begin(serve_profile *p);
+void serve_profile_count(serve_profile *p, serve_job *const *jobs, uint32_t count);
+bool serve_profile_give(serve_profile *p);
+void serve_profile_end(serve_profile *p);
+void serve_profile_lose(serve_version *v, const void *session); /* on the loader's: the session is about to go */
 
 /* workflow.c: TorchServe's routes of workflows. */
 bool serve_register_workflow(serve_job *job, char **parts);

@@ -8,6 +8,7 @@ struct serve_session {
   serve_server *server;
   const td_model *model;
   td_session *run;
+  td_profile *profile; /* NULL: it is not watched */
   bool is_kept;
   uint32_t threads;
   uint64_t first, bytes; /* of the first run; the most of all */
@@ -74,12 +75,24 @@ void serve_session_settle(serve_session *s) {
   if (!s->first && !s->is_kept) s->first = bytes + 1; /* also where it has none */
   if (bytes > s->bytes) set_bytes(s, bytes);
   const uint64_t others = serve_held(s->server) - serve_kept(s->server);
-  if (s->is_kept || !growth(s) || others <= (uint64_t)s->server->options.most_held / 2) return;
+  if (s->is_kept || s->profile || !growth(s) || others <= (uint64_t)s->server->options.most_held / 2) return;
   if (make(s, &fresh, NULL) != TD_OK) return; /* it stays as it is */
   td_session_free(s->run);
   s->run = fresh;
   set_bytes(s, 0);
 }
+
+td_status serve_session_watch(serve_session *s, td_error *err) {
+  const td_profile_options options = {.size = sizeof options, .records = 1};
+  return td_profile_new(s->run, &options, &s->profile, err);
+}
+
+void serve_session_unwatch(serve_session *s) {
+  td_profile_free(s->profile);
+  s->profile = NULL;
+}
+
+td_profile *serve_session_profile(const serve_session *s) { return s->profile; }
 
 void serve_session_free(serve_session *s) {
   if (!s) return;

@@ -3,6 +3,7 @@
 specifications say: status codes, bodies of errors, content types: check_conformance.py BUILD. ./dev test-serve runs it.
 Ends with a count of checks."""
 import base64
+import concurrent.futures
 import contextlib
 import gzip
 import http.client
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 import time
 import zipfile
 import zlib
@@ -411,6 +413,30 @@ def check_grpc_methods(c, r):
         c.expect(method, c.call(MANAGE + method, put(1, "add") if "Describe" in method else b""), put(1, r.ask("GET", path).body))
 
 
+def check_scaling_to_none(r):
+    """Workers are taken away and the version is replaced while clients ask: each request is answered, by a worker or with 503."""
+    body = json.dumps({"inputs": [{"name": name, "datatype": "FP32", "shape": [3], "data": [1, 2, 3]} for name in "xy"]})
+    over = threading.Event()
+
+    def ask():
+        client, got = Rest(r.checks, r.checks.port), set()
+        while not over.is_set() and None not in got:
+            try:
+                got.add(client.ask("POST", "/v2/models/add/infer", body).status)
+            except TimeoutError:
+                got.add(None)
+        return got
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        clients = [pool.submit(ask) for _ in range(8)]
+        for _ in range(30):
+            for method, path in (("PUT", "/models/add?min_worker=0&synchronous=true"), ("POST", "/v2/repository/models/add/load"),
+                                 ("PUT", "/models/add?min_worker=1&synchronous=true")):
+                r.expect("scale and replace", 200, method, path)
+        over.set()
+        r.checks.expect("all are answered", set().union(*(client.result() for client in clients)), lambda got: got and got <= {200, 503})
+
+
 def begin_profile(r, query="requests=1000000&timeout=3600"):
     """A connection whose profile of `add` counts requests. Two are asked for, of which one has to be refused: when it is, the
     other one has begun."""
@@ -488,6 +514,7 @@ def main():
             check_traffic(rest, checks)
             check_management(rest)
             check_kinds(rest, folder)
+            check_scaling_to_none(rest)
             client = check_profile(rest)
             server.terminate()
             end_profile(rest, "the end", client, 503, "the server ends after 5 of 1000000 requests")

@@ -211,8 +211,18 @@ static void scale(serve_job *job) {
   serve_done(job);
 }
 
+/* Who waits for workers that are not to come is told at once, as those are who ask later. */
+static void refuse_waiting(serve_version *v) {
+  for (serve_job *job = serve_take_queue(v), *next; job; job = next) {
+    next = job->next;
+    serve_refuse_unscaled(job);
+    serve_done(job);
+  }
+}
+
 static void scaled(serve_job *job) {
   order *o = job->order;
+  if (!o->version->max_workers) refuse_waiting(o->version);
   if (o->status != TD_OK) serve_fail(job, o->status, &o->err);
   else if (o->synchronous)
     serve_answer(job, 200, "{\n  \"status\": \"Workers scaled to %u for model: %s\"\n}\n", o->workers,

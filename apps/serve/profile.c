@@ -176,7 +176,7 @@ static bool can_profile(serve_job *job) {
   if (v->python) serve_refuse(job, 400, "model %s has a Python handler: it is not profiled here", v->name);
   else if (td_model_state_count(v->model))
     serve_refuse(job, 400, "model %s has state: its sequences' sessions are not profiled", v->name);
-  else if (!serve_is_ready(v)) serve_refuse(job, 503, "model %s has no workers: scale it up", v->name);
+  else if (!serve_is_ready(v)) serve_refuse_unscaled(job);
   else return true;
   return false;
 }

@@ -102,10 +102,14 @@ static bool renew_key(serve_job *job, char **parts) {
 
 /* ---- inference ---- */
 
+void serve_refuse_unscaled(serve_job *job) {
+  serve_refuse(job, 503, "model %s has no workers: scale it up", job->version->name);
+}
+
 /* Has the version somebody who can compute it? Else the job is refused. */
 static bool has_workers(serve_job *job) {
   if (!job->version->max_workers) {
-    serve_refuse(job, 503, "model %s has no workers: scale it up", job->version->name);
+    serve_refuse_unscaled(job);
     return false;
   }
   if (job->version->python && !serve_python_works(job->version)) {

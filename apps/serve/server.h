@@ -457,6 +457,7 @@ bool serve_is_torch(base_str path);
 bool serve_route(serve_job *job);
 /* True where models may be registered and deleted; else the job is refused. */
 bool serve_may_change(serve_job *job);
+void serve_refuse_unscaled(serve_job *job); /* since its version has no workers */
 /* Has the job's version compute it; as serve_route. */
 bool serve_enter(serve_job *job, const serve_protocol *protocol);
 bool serve_predict(serve_job *job); /* by the version's handler */

@@ -73,8 +73,9 @@ static void inputs_are_a_product_of_their_own(void **state) {
                      "const %1: f32[2, 64] = {" GATES(1, 3, 5, 7) ", " GATES(2, 4, 6, 8) "}\n"
                      "const %2: f32[64] = {" GATES(11, 22, 33, 44) "}\n"
                      "const %3: f32[64] = {" GATES(9, 10, 11, 12) "}\n"
-                     "%4 = td::linear(%0, %1, %2) {trans_w = false, n = 64, panel = 0, strassen = false, pairs = false, "
-                     "act = \"none\", act_a = 0, act_b = 0, act_late = false, in_front = false}: f32[n, 2, 64]\n"
+                     "%4 = td::linear(%0, %1, %2) {trans_w = false, n = 64, panel = 0, strassen = false, "
+                     "pairs = false, act = \"none\", act_a = 0, act_b = 0, act_late = false, in_front = false}"
+                     ": f32[n, 2, 64]\n"
                      "%5 = td::lstm_packed(%4, -, %3, -, -, -) {hidden = 1, panel = 16, directions = 1, "
                      "reverse = false, batch_first = false}: f32[n, 1, 2, 1]\n"
                      "output \"y\" %5\n",

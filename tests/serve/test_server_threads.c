@@ -31,10 +31,11 @@ static int close_fixture(void **state) {
 
 /* Two models, each with two sessions of three threads. */
 static void start(fixture *f, const char *machine) {
+  static const char one[] = "one=" LAYER, two[] = "two=" LAYER;
   uint16_t ports[5];
   start_server(f,
-               (const char *const[]){"serve", "--workers", "6", "--ts-config", "config.properties", "one=" LAYER,
-                                     "two=" LAYER, machine ? "--node-copies" : NULL, machine, NULL},
+               (const char *const[]){"serve", "--workers", "6", "--ts-config", "config.properties", one, two,
+                                     machine ? "--node-copies" : NULL, machine, NULL},
                ports, 5);
   f->port = ports[0];
 }
@@ -64,7 +65,7 @@ static void compute(float *y) {
 typedef struct client {
   fixture f;
   const char *model;
-  const float *want;
+  const void *want; /* the bytes of the result */
   int bad;
 } client;
 

@@ -60,12 +60,13 @@ static bool is_plain(const passes_edit *e, const ir_node_def *node, const struct
 }
 
 /* Room for a packed constant. */
-static td_status add_packed(passes_edit *e, size_t count, float **data, ir_value *value) {
-  int64_t elements = (int64_t)count;
+static td_status add_packed(passes_edit *e, int32_t rank, const int64_t *dims, float **data, ir_value *value) {
+  int64_t count;
   size_t bytes;
-  *data = base_mul(count, sizeof **data, &bytes) ? base_arena_alloc_aligned(e->graph->constants, bytes + 1, 64) : NULL;
+  const bool fits = base_numel(rank, dims, &count) && base_mul((size_t)count, sizeof **data, &bytes);
+  *data = fits ? base_arena_alloc_aligned(e->graph->constants, bytes + 1, 64) : NULL;
   if (!*data) return base_no_memory(e->err, "packed weights");
-  base_tensor packed = base_tensor_of(*data, TD_F32, 1, &elements);
+  base_tensor packed = base_tensor_of(*data, TD_F32, rank, dims);
   return ir_add_constant(e->graph, &packed, NULL, value, e->err);
 }
 
@@ -73,7 +74,7 @@ static td_status pack(passes_edit *e, const kern_recurrent *layout, const base_t
   size_t count;
   float *data;
   if (!kern_recurrent_count(layout, w->dims[2], &count)) return base_no_memory(e->err, "packed weights");
-  TRY(add_packed(e, count, &data, value));
+  TRY(add_packed(e, 1, &(int64_t){(int64_t)count}, &data, value));
   kern_recurrent_pack(data, layout, w);
   return TD_OK;
 }
@@ -83,7 +84,7 @@ static td_status pack_bias(passes_edit *e, const kern_recurrent *layout, bool se
   size_t count;
   float *data;
   if (!kern_recurrent_bias_count(layout, &count)) return base_no_memory(e->err, "packed weights");
-  TRY(add_packed(e, count, &data, value));
+  TRY(add_packed(e, 1, &(int64_t){(int64_t)count}, &data, value));
   kern_recurrent_pack_bias(data, layout, separate, bias);
   return TD_OK;
 }
@@ -101,14 +102,9 @@ static td_status add_inputs(passes_edit *e, ir_node id, const kern_recurrent *la
   const int64_t dims[] = {w->dims[2], kern_recurrent_columns(layout)};
   ir_value in[] = {ir_node_of(e->graph, id)->in[X], {0}, bias};
   const base_arg n = ARG_INT("n", dims[1]);
-  size_t count, bytes;
-  if (!kern_recurrent_count(layout, dims[0], &count) || !base_mul(count, sizeof(float), &bytes))
-    return base_no_memory(e->err, "packed weights");
-  float *data = base_arena_alloc_aligned(e->graph->constants, bytes + 1, 64);
-  if (!data) return base_no_memory(e->err, "packed weights");
+  float *data;
+  TRY(add_packed(e, 2, dims, &data, &in[1]));
   kern_recurrent_pack_matrix(data, layout, w);
-  const base_tensor matrix = base_tensor_of(data, TD_F32, 2, dims);
-  TRY(ir_add_constant(e->graph, &matrix, NULL, &in[1], e->err));
   const ir_new_node spec = {.in = in, .in_count = bias.id ? 3 : 2, .args = &n, .arg_count = 1};
   return passes_add(e, id, OP_td_linear, spec, NULL, sums);
 }

@@ -169,9 +169,10 @@ aten_value aten_lower_diagonal(aten_args *c) {
   int32_t rank = rank_of(c);
   int64_t offset = aten_get_int(c, 1), d1 = ir_build_axis(c->b, aten_get_int(c, 2), rank),
           d2 = ir_build_axis(c->b, aten_get_int(c, 3), rank);
-  int64_t order[BASE_MAX_RANK + 1], rows = aten_known_size(c, d1), cols = aten_known_size(c, d2);
+  int64_t order[BASE_MAX_RANK + 1], rows = aten_known_size(c, d1), cols = aten_known_size(c, d2), size;
   int32_t n = 0;
   if (d1 == d2 || rank < 2) aten_refuse(c, "two different axes are needed");
+  if (!base_numel(2, (int64_t[]){rows, cols}, &size) || cols == INT64_MAX) aten_refuse(c, "too many elements");
   if (ir_build_failed(c->b)) return ATEN_NOTHING;
   for (int32_t i = 0; i < rank; i++)
     if (i != d1 && i != d2) order[n++] = i;
@@ -182,8 +183,8 @@ aten_value aten_lower_diagonal(aten_args *c) {
   const int64_t first = !length ? 0 : offset >= 0 ? offset : -offset * cols;
   aten_value v = aten_view_permute(c->a, self(c), order, (uint32_t)rank);
   ir_value lead = aten_slice(c->a, aten_shape(c->a, aten_read(c->a, &v)), 0, 0, n, 1);
-  ir_value flat = aten_cat(c->a, (ir_value[]){lead, i64(c, rows * cols)}, 2, 0);
-  v = aten_view_reshape(c->a, &v, n ? flat : i64(c, rows * cols));
+  ir_value flat = aten_cat(c->a, (ir_value[]){lead, i64(c, size)}, 2, 0);
+  v = aten_view_reshape(c->a, &v, n ? flat : i64(c, size));
   int64_t end = length ? first + (length - 1) * (cols + 1) + 1 : 0;
   return aten_view_slice(c->a, &v, n, i64(c, first), i64(c, end), i64(c, cols + 1));
 }

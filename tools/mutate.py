@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""mutate.py [--near] [--room ROOM] [N] [SECONDS] [SEED] -- ./dev mutate: faults put into the sources, one at a time, and
-held against the release tests and the recorded models. What no test notices is printed with its file and line: it is
-equivalent, or wants a test.
+"""mutate.py [--near] [--room ROOM] [--only GLOB]... [N] [SECONDS] [SEED] -- ./dev mutate: faults put into the sources,
+one at a time, and held against the release tests and the recorded models. What no test notices is printed with its file
+and line: it is equivalent, or wants a test.
 
 A room is chosen by how many places it has for a fault, then the place: a comparison, a sign, a truth value, a
 negation, a connective, a constant. One seed gives the same faults in the same tree. All is done in a copy,
 build-mutate/tree. The test of the file comes first, then those of its room, then the others; the first that fails, and
 fails twice, ends it. What changes no byte of the library, or does not compile, is not counted. --near: the room's tests
 alone, about a minute a fault instead of eight; what they do not notice may be noticed by another room's. --room: faults
-in src/ROOM alone."""
+in src/ROOM alone, or in apps/NAME, as --room apps/serve. --only: in files alone whose path a GLOB matches: '*amx*'."""
 
 import argparse
 import collections
+import fnmatch
 import os
 import pathlib
 import random
@@ -23,6 +24,7 @@ import time
 
 CORPUS = pathlib.Path(os.environ.get("TREADLE_CORPUS", "../shared/corpus")).resolve()
 TREE = pathlib.Path("build-mutate/tree")
+PROGRAMS = ["treadle", "treadle-launch", "treadle-quantize", "treadle-serve", "treadle-sweep"]
 SWAPS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&", "+": "-", "-": "+",
          "+=": "-=", "-=": "+=", "true": "false", "false": "true"}
 # what is skipped comes first: cases that operators are tested with, comments, texts, preprocessor lines
@@ -59,10 +61,12 @@ def shell(command, seconds=1800):
     return run(["sh", "-c", ". tools/common.sh; " + command], seconds)
 
 
-def library():
-    """The library's code, without what debuggers read."""
-    subprocess.run(["objcopy", "--strip-debug", "build/libtreadle.a", "build/plain.a"], cwd=TREE, check=True)
-    return (TREE / "build/plain.a").read_bytes()
+def code(targets):
+    """The code of the library, or of the programs, without what debuggers read."""
+    files = ["libtreadle.a" if target == "treadle_static" else target for target in targets]
+    for file in files:
+        subprocess.run(["objcopy", "--strip-debug", f"build/{file}", "build/plain"], cwd=TREE, check=True)
+        yield (TREE / "build/plain").read_bytes()
 
 
 def copy_tree():
@@ -106,16 +110,22 @@ def noticed(path, room, near_alone):
 
 def main(options):
     end = time.time() + options.seconds
-    if not pathlib.Path("src", options.room).is_dir():
-        sys.exit(f"mutate: there is no src/{options.room}; name a folder of src, as docs/design.md lists them")
+    top = pathlib.Path(options.room if options.room.startswith("apps/") else f"src/{options.room}")
+    targets = ["treadle_static"] if top.parts[0] == "src" else PROGRAMS
+    if not top.is_dir():
+        sys.exit(f"mutate: there is no {top}; name a folder of src, as docs/design.md lists them, or of apps")
     copy_tree()
     fine, output = shell("configure release && cmake --build build")
     if not fine:
         sys.exit(output[-2000:] + "\nmutate: the tree does not build")
-    before = library()
+    before = list(code(targets))
     rooms = collections.defaultdict(list)
-    for path in sorted((TREE / "src" / options.room).rglob("*.c")):
-        rooms[path.relative_to(TREE / "src").parts[0]] += faults_of(path)
+    files = sorted([*(TREE / top).rglob("*.c"), *(TREE / top).rglob("*_priv.h")])
+    for path in files:
+        if any(fnmatch.fnmatch(str(path.relative_to(TREE)), glob) for glob in options.only or "*"):
+            rooms[path.relative_to(TREE).parts[1]] += faults_of(path)
+    if not rooms:
+        sys.exit(f"mutate: no file of {top} matches {options.only}; give a glob of its path, as '*amx*'")
     chance = random.Random(options.seed)
     found = survived = 0
     while found + survived < options.count and time.time() < end:
@@ -126,8 +136,8 @@ def main(options):
         where = f"{fault.path.relative_to(TREE)}:{line}: {fault.old!r} -> {fault.new!r}"
         try:
             fault.path.write_text(text[:fault.at] + fault.new + text[fault.at + len(fault.old):])
-            fine, _ = shell("cmake --build build --target treadle_static")
-            if not fine or library() == before:
+            fine, _ = shell(f"cmake --build build --target {' '.join(targets)}")
+            if not fine or list(code(targets)) == before:
                 print(f"no fault  {where}", flush=True)
                 continue
             by = noticed(fault.path, room, options.near)
@@ -141,9 +151,11 @@ def main(options):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(usage="./dev mutate [--near] [--room ROOM] [N] [SECONDS] [SEED]")
+    parser = argparse.ArgumentParser(usage="./dev mutate [--near] [--room ROOM] [--only GLOB]... [N] [SECONDS] [SEED]")
     parser.add_argument("--near", action="store_true", help="run the tests of the fault's own room alone")
-    parser.add_argument("--room", default="", help="put faults into src/ROOM alone")
+    parser.add_argument("--room", default="", help="put faults into src/ROOM alone, or into apps/ROOM")
+    parser.add_argument("--only", action="append", metavar="GLOB",
+                        help="put faults into files alone whose path a GLOB matches")
     for name, default in (("count", 20), ("seconds", 3600), ("seed", 1)):
         parser.add_argument(name, type=int, nargs="?", default=default)
     sys.exit(main(parser.parse_args()))

@@ -3,6 +3,9 @@
 #define TESTS_RUN_KERNEL_H
 #include "test.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "kernels/kernels.h"
 #include "sys/sys.h"
 
@@ -108,6 +111,15 @@ static inline float *run_floats(int64_t count, uint32_t seed) {
     x[i] = (float)(seed >> 8) * 0x1p-23f - 1;
   }
   return x;
+}
+
+/* `bytes` that end where memory ends: what is read or written behind them is a fault. Never freed. */
+static inline void *run_at_the_end(size_t bytes) {
+  const size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = (bytes + page - 1) / page * page;
+  char *memory = mmap(NULL, whole + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_true(memory != MAP_FAILED);
+  assert_int_equal(mprotect(memory + whole, page, PROT_NONE), 0);
+  return memory + whole - bytes;
 }
 
 /* Two and three workers give the bits that the dense output has by now. */

@@ -186,6 +186,44 @@ static void matmul_takes_any_strides(void **state) {
   for (int f = 0; f < 4; f++) free(owned[f]);
 }
 
+/* A vector or a matrix on either side, each at its own strides: rows and columns of other matrices, and transposes. */
+static void matmul_takes_vectors_and_matrices(void **state) {
+  (void)state;
+  enum { A_VIEWS = 4, B_VIEWS = 4 };
+  static const struct {
+    int32_t rank;
+    int64_t strides[2]; /* of rows and columns */
+  } as[A_VIEWS] = {{1, {0, 1}}, {1, {0, 3}}, {2, {K, 1}}, {2, {1, M}}},
+    bs[B_VIEWS] = {{1, {1, 0}}, {1, {3, 0}}, {2, {N, 1}}, {2, {1, K}}};
+  uint32_t levels;
+  kern_levels(&levels);
+  float *a = run_floats(M * K * 3, 12), *b = run_floats(K * N * 3, 13), *c = run_floats(M * N, 14);
+  for (uint32_t i = 0; i < levels * A_VIEWS * B_VIEWS; i++) {
+    const kern_row *row = run_row(KERN_MATMUL, i / (A_VIEWS * B_VIEWS));
+    const uint32_t f = i / B_VIEWS % A_VIEWS, g = i % B_VIEWS;
+    const int64_t m = as[f].rank == 2 ? M : 1, n = bs[g].rank == 2 ? N : 1, a_dims[] = {M, K}, b_dims[] = {K, N},
+                  c_dims[] = {m, n};
+    if (!row) continue;
+    run_kernel k = {.row = row};
+    k.out = base_tensor_of(c, TD_F32, (as[f].rank == 2) + (bs[g].rank == 2), as[f].rank == 2 ? c_dims : c_dims + 1);
+    k.in[0] = base_tensor_of(a, TD_F32, as[f].rank, as[f].rank == 2 ? a_dims : a_dims + 1);
+    k.in[1] = base_tensor_of(b, TD_F32, bs[g].rank, b_dims);
+    memcpy(k.in[0].strides, as[f].strides + 2 - as[f].rank, (size_t)as[f].rank * sizeof *k.in[0].strides);
+    memcpy(k.in[1].strides, bs[g].strides, (size_t)bs[g].rank * sizeof *k.in[1].strides);
+    run_kernel_on(&k, 1);
+    for (int64_t at = 0; at < m * n; at++) {
+      double wanted = 0;
+      for (int64_t d = 0; d < K; d++)
+        wanted += (double)a[at / n * as[f].strides[0] + d * as[f].strides[1]] *
+                  (double)b[d * bs[g].strides[0] + at % n * bs[g].strides[1]];
+      if (!(fabs((double)c[at] - wanted) <= 2e-5))
+        fail_msg("%s: views %u: element %d is %g, not %g", row->name, i, (int)at, (double)c[at], wanted);
+    }
+  }
+  float *const owned[] = {a, b, c};
+  for (int f = 0; f < 3; f++) free(owned[f]);
+}
+
 /* C of td::gemm: a row, a column, a matrix and its transpose, one number, rows with gaps and backwards; none. */
 static const struct {
   int32_t rank;
@@ -274,6 +312,7 @@ int main(void) {
       cmocka_unit_test(workers_change_nothing),
       cmocka_unit_test(rows_can_have_a_pitch),
       cmocka_unit_test(matmul_takes_any_strides),
+      cmocka_unit_test(matmul_takes_vectors_and_matrices),
       cmocka_unit_test(gemm_adds_what_broadcasts),
       cmocka_unit_test(panels_hold_every_column_and_zeros),
   };

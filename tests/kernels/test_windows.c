@@ -74,6 +74,58 @@ static void expect_pool(const kern_row *row, const problem *p, bool mean, bool p
   base_arena_free(arena);
 }
 
+/* ---- bytes ---- */
+
+/* Of x and of the result no byte behind the last is touched. */
+static void expect_bytes(const kern_row *row, const problem *p, td_dtype dtype) {
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  const int64_t size[] = {p->kernel, p->kernel}, stride[] = {p->stride, p->stride};
+  const int64_t padding[] = {p->begin, p->begin, p->end, p->end}, dilation[] = {p->dilation, p->dilation};
+  const base_arg args[] = {ARG_INTS("stride", stride, 2),     ARG_INTS("padding", padding, 4),
+                           ARG_INTS("dilation", dilation, 2), ARG_STR("auto_pad", ""),
+                           ARG_INTS("kernel_size", size, 2),  ARG_BOOL("ceil_mode", 0),
+                           ARG_BOOL("channels_last", 1)};
+  const int64_t in[] = {p->batch, p->height, p->width, p->channels};
+  const int64_t out[] = {p->batch, out_size(p, p->height), out_size(p, p->width), p->channels};
+  const int64_t elements = in[0] * in[1] * in[2] * in[3], results = out[0] * out[1] * out[2] * out[3];
+  uint8_t *x = run_at_the_end((size_t)elements), *y = run_at_the_end((size_t)results);
+  float *numbers = malloc((size_t)elements * sizeof *numbers);
+  assert_non_null(numbers);
+  for (int64_t i = 0; i < elements; i++) {
+    x[i] = (uint8_t)(i * 89 % 251);
+    numbers[i] = dtype == TD_I8 ? (float)(int8_t)x[i] : (float)x[i];
+  }
+  run_kernel k = {.row = row, .attrs = base_attrs_make(arena, args, 7), .out = base_tensor_of(y, dtype, 4, out)};
+  k.in[0] = base_tensor_of(x, dtype, 4, in);
+  for (uint32_t workers = 1; workers <= 3; workers += 2) {
+    memset(y, 0, (size_t)results);
+    run_kernel_on(&k, workers);
+    for (int64_t at = 0; at < results; at++) {
+      const double wanted = plain(p, numbers, out, at, false, false);
+      if ((dtype == TD_I8 ? (double)(int8_t)y[at] : (double)y[at]) != wanted)
+        fail_msg("%s, problem %d, element %lld: not %g", row->name, (int)(p - problems), (long long)at, wanted);
+    }
+  }
+  free(numbers);
+  base_arena_free(arena);
+}
+
+static void windows_of_bytes_are_those_of_plain_loops_on_any_workers(void **state) {
+  (void)state;
+  uint32_t levels;
+  sys_machine machine;
+  sys_machine_read(&machine);
+  const kern_level *all = kern_levels(&levels);
+  for (uint32_t i = 0; i < levels * PROBLEMS; i++) {
+    if (base_isa_lacks(machine.isa, all[i / PROBLEMS].isa)) continue;
+    for (int sign = 0; sign < 2; sign++) {
+      const td_dtype dtype = sign ? TD_I8 : TD_U8;
+      const kern_row *row = kern_select(KERN_MAX_POOL, dtype, all[i / PROBLEMS].isa);
+      if (row) expect_bytes(row, &problems[i % PROBLEMS], dtype);
+    }
+  }
+}
+
 static void windows_are_those_of_plain_loops_on_any_workers(void **state) {
   (void)state;
   uint32_t levels;
@@ -88,7 +140,8 @@ static void windows_are_those_of_plain_loops_on_any_workers(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(windows_are_those_of_plain_loops_on_any_workers)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(windows_are_those_of_plain_loops_on_any_workers),
+                                     cmocka_unit_test(windows_of_bytes_are_those_of_plain_loops_on_any_workers)};
   run_only_workers_under_tsan();
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

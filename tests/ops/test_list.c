@@ -92,6 +92,40 @@ static void an_empty_list_stacks_to_nothing(void **state) {
   assert_int_equal(out.tensor.dims[2], 0);
 }
 
+/* The rank of what an empty list of items of `dims` is joined to, by inference alone; IR_UNRANKED, or the status. */
+static int32_t joined_rank(fixture *f, const int64_t *dims, uint32_t count, bool new_axis) {
+  const ir_op *op = ir_opset_find(f->set, "td::stack_list");
+  const base_arg args[] = {ARG_INT("dim", 0), ARG_INT("new_axis", new_axis), ARG_DTYPE("dtype", TD_F32),
+                           ARG_INTS("dims", dims, count)};
+  const base_attrs *attrs;
+  assert_int_equal(ir_make_attrs(f->arena, op, args, 4, &attrs, &f->err), TD_OK);
+  base_dims symbols = {.arena = f->arena};
+  ir_type elem = ir_unranked(TD_F32);
+  ir_info in = {.type = {.kind = IR_LIST, .dtype = TD_F32, .elem = &elem}}, out = {0};
+  const ir_info *ins = &in;
+  ir_infer ctx = {.op = op, .attrs = attrs, .in = &ins, .in_count = 1, .out = &out, .out_count = 1};
+  ctx.dims = &symbols, ctx.arena = f->arena, ctx.err = &f->err;
+  const td_status status = op->infer(&ctx);
+  return status == TD_OK ? out.type.rank : -(int32_t)status - 100;
+}
+
+/* As many dimensions as there may be are known from the attribute; with one more there is no result. */
+static void items_have_as_many_dims_as_there_may_be(void **state) {
+  fixture *f = *state;
+  const int64_t dims[BASE_MAX_RANK] = {3, -1, 2, 1, 1, 1, 1, 5};
+  base_value list, out;
+  assert_int_equal(joined_rank(f, dims, BASE_MAX_RANK, false), BASE_MAX_RANK);
+  assert_int_equal(joined_rank(f, dims, BASE_MAX_RANK - 1, true), BASE_MAX_RANK);
+  assert_int_equal(joined_rank(f, dims, BASE_MAX_RANK, true), -TD_UNSUPPORTED - 100);
+  assert_int_equal(evaluate(f, "td::list_new", (base_arg[]){ARG_DTYPE("dtype", TD_F32)}, 1, NULL, 0, &list), TD_OK);
+  base_arg args[] = {ARG_INT("dim", 0), ARG_INT("new_axis", 0), ARG_DTYPE("dtype", TD_F32),
+                     ARG_INTS("dims", dims, BASE_MAX_RANK)};
+  assert_int_equal(evaluate(f, "td::stack_list", args, 4, (base_value *[]){&list}, 1, &out), TD_OK);
+  assert_int_equal(out.tensor.rank, BASE_MAX_RANK);
+  assert_int_equal(out.tensor.dims[0], 0);
+  assert_int_equal(out.tensor.dims[BASE_MAX_RANK - 1], 5);
+}
+
 static void positions_are_checked(void **state) {
   fixture *f = *state;
   base_value list, out, x = row(f, 1, 2), y = row(f, 3, 4);
@@ -130,6 +164,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(appending_leaves_older_lists, setup, teardown),
       cmocka_unit_test_setup_teardown(stacks_and_splits, setup, teardown),
       cmocka_unit_test_setup_teardown(an_empty_list_stacks_to_nothing, setup, teardown),
+      cmocka_unit_test_setup_teardown(items_have_as_many_dims_as_there_may_be, setup, teardown),
       cmocka_unit_test_setup_teardown(positions_are_checked, setup, teardown),
       cmocka_unit_test_setup_teardown(items_of_tuples, setup, teardown),
   };

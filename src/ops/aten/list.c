@@ -112,7 +112,7 @@ static ir_type item_type(ir_infer *ctx, const ir_type *elem) {
   const int64_t *dims = base_attr_ints(ctx->attrs, STACK_DIMS, &count);
   ir_type item = *elem;
   if (item.dtype == TD_INVALID) item.dtype = dtype_attr(ctx->attrs, STACK_DTYPE);
-  if (item.rank != IR_UNRANKED || !base_attr_has(ctx->attrs, STACK_DIMS) || count >= BASE_MAX_RANK) return item;
+  if (item.rank != IR_UNRANKED || !base_attr_has(ctx->attrs, STACK_DIMS) || count > BASE_MAX_RANK) return item;
   item.rank = (int32_t)count;
   for (uint32_t i = 0; i < count; i++) item.dims[i] = dims[i] < 0 ? ir_fresh(ctx) : dims[i];
   return item;

@@ -134,14 +134,15 @@ enum { KERN_BINARY_I8_LIST(KERN_ATTR_POSITION) };
 KERN_ATTRS_FROM(KERN_POOL_CHANNELS_LAST + 1, KERN_AVG_I8_BEFORE, KERN_AVG_I8_LIST(KERN_ATTR_POSITION));
 
 /* pack_nbits.h. zeros: zero points are stored; x_bits: x becomes whole numbers of 8 or 16 bits, block by block; 32: it
- * stays f32. */
+ * stays f32; or, `pairs`, x and the weights are rounded to bf16. */
 #define KERN_NBITS_LIST(X)                                 \
   X(KERN_NBITS_COLUMNS, NEEDED, "n", BASE_ATTR_INT)        \
   X(KERN_NBITS_BITS, NEEDED, "bits", BASE_ATTR_INT)        \
   X(KERN_NBITS_BLOCK, NEEDED, "block_size", BASE_ATTR_INT) \
   X(KERN_NBITS_PANEL, NEEDED, "panel", BASE_ATTR_INT)      \
   X(KERN_NBITS_ZEROS, BOOL, "zeros", false)                \
-  X(KERN_NBITS_X_BITS, INT, "x_bits", 32)
+  X(KERN_NBITS_X_BITS, INT, "x_bits", 32)                  \
+  X(KERN_NBITS_PAIRS, BOOL, "pairs", false)
 enum { KERN_NBITS_LIST(KERN_ATTR_POSITION) };
 
 #define KERN_GEMM_LIST(X)                      \

@@ -1,7 +1,7 @@
 /* bf16_between.c -- what stands between products of bf16 alone is stored as they read it:
  *
- *     conv(x, W)  -> conv(x, W) {result = bf16}    of td::conv, td::linear and td::expand_depthwise, where kernels
- *                                                  take that (pack.h)
+ *     conv(x, W)  -> conv(x, W) {result = bf16}    of td::conv, td::linear, td::linear_nbits and
+ *                                                  td::expand_depthwise, where kernels take that (pack.h)
  *
  * All who read the result round it to bf16 anyway, as operand 0, or add it to their sums, as residual; or it is one of
  * a window of which they read the largest, or a part of what they read of a concatenation, or they read some of its
@@ -30,6 +30,8 @@ typedef struct between {
 /* Does a product multiply pairs, by a kernel? It takes x, a residual and a result of bf16, then. */
 static bool is_product(const passes_edit *e, const ir_node_def *node) {
   const bool linear = node->op->id == OP_td_linear;
+  if (node->op->id == OP_td_linear_nbits)
+    return passes_int(node, "pairs") && kern_select(KERN_LINEAR_NBITS, TD_BF16, e->setting->isa);
   if (!linear && node->op->id != OP_td_conv) return false;
   const ir_type *w = ir_type_of(e->graph, node->in[1]);
   return w->dtype == TD_BF16 && kern_select(linear ? KERN_LINEAR : KERN_CONV, TD_BF16, e->setting->isa) &&

@@ -6,7 +6,9 @@
  *     matmul(x, dequantize(B)), of permute(dequantize(B)) -> linear_nbits(x, W)
  *     gemm(x, dequantize(B), c)                          -> linear_nbits(x, W, c)
  *
- * x of half precision is cast, and the result back.
+ * x of half precision is cast, and the result back. Where the model or the caller lets x be bf16 or less, and rows
+ * enough are known to come, tiles multiply pairs of bf16 (`pairs`), of which they are faster than of blocks of whole
+ * numbers. Samples do not count: what becomes of one must not follow from how many come.
  * Requires: a verified graph; comes before constants are folded, which would make f32 of the weights, and behind int8,
  * which takes what is quantised on both sides. Keeps: types. Breaks: bit equality: sums are in the kernel's order. */
 #include "kernels/products/products.h"
@@ -26,6 +28,7 @@ typedef struct weights {
   const base_tensor *groups; /* the block of each k; NULL: they are in order */
   int64_t *order;            /* the k that stands at each place; NULL: its own */
   int64_t x_bits;            /* of whole numbers that x may become; 32: of none */
+  bool pairs;                /* x may become bf16; then: it and the weights do */
   uint8_t *packed;
 } weights;
 
@@ -114,26 +117,42 @@ static td_status find_order(passes_edit *e, weights *w, bool *fits) {
 
 /* ---- rewriting ---- */
 
-/* The kernel of such weights; one that takes whole numbers for x where it may, and there is one. */
-static const kern_row *row_of(const passes_edit *e, weights *w) {
+enum { TILE_ROWS = 16 }; /* from so many on unpacking weights for a tile costs little beside it */
+
+/* Are TILE_ROWS rows of a sample known to come? */
+static bool has_rows(const ir_type *x) {
+  int64_t rows = 1;
+  for (int32_t i = 1; i < x->rank - 1; i++)
+    if (!base_dim_known(x->dims[i]) || !base_mul_i64(rows, x->dims[i], &rows)) return false;
+  return rows >= TILE_ROWS;
+}
+
+/* The kernel of such weights; one that takes bf16 or whole numbers for x where it may, and there is one. */
+static const kern_row *row_of(const passes_edit *e, weights *w, const ir_type *x) {
+  const kern_row *tiles = kern_select(KERN_LINEAR_NBITS, TD_BF16, e->setting->isa);
+  w->pairs = w->pairs && tiles && has_rows(x);
+  if (w->pairs) w->x_bits = 32;
+  if (w->pairs) return tiles;
   const kern_row *whole = w->x_bits < 32 ? kern_select(KERN_LINEAR_NBITS_I8, TD_I8, e->setting->isa) : NULL;
   if (whole && kern_nbits_has_whole(&w->l, w->x_bits, whole)) return whole;
   w->x_bits = 32;
   return kern_select(KERN_LINEAR_NBITS, TD_F32, e->setting->isa);
 }
 
-/* Bits of x that the model or the caller asks for, the fewer of both. */
-static int64_t x_bits_of(const passes_edit *e, const ir_node_def *node, int64_t by_model) {
+/* What the model or the caller lets become of x, the fewer bits of both. */
+static void choose_bits(const passes_edit *e, const ir_node_def *node, weights *w) {
   static const int64_t by_caller[] = {
       [KERN_PRECISION_F32] = 32, [KERN_PRECISION_BF16] = 16, [KERN_PRECISION_F16] = 16, [KERN_PRECISION_INT8] = 8};
-  if (ir_origins_listed(&node->origins, e->setting->keep_f32)) return 32;
-  return base_min_i64(by_model, by_caller[passes_precision(e, node)]);
+  const bool keeps = ir_origins_listed(&node->origins, e->setting->keep_f32);
+  const kern_precision asked = passes_precision(e, node);
+  w->x_bits = keeps ? 32 : base_min_i64(w->x_bits, by_caller[asked]);
+  w->pairs = !keeps && (w->pairs || asked == KERN_PRECISION_BF16 || asked == KERN_PRECISION_INT8);
 }
 
-static td_status pack(passes_edit *e, weights *w, ir_value *packed, bool *fits) {
+static td_status pack(passes_edit *e, weights *w, const ir_type *x, ir_value *packed, bool *fits) {
   enum { JOBS = 16 };
   job jobs[JOBS];
-  w->l.panel = row_of(e, w)->lanes;
+  w->l.panel = row_of(e, w, x)->lanes;
   w->l.zeros = w->zeros.t != NULL;
   *fits = kern_nbits_layout(&w->l) && w->l.n > 0 && w->l.k > 0;
   if (*fits) TRY(find_order(e, w, fits));
@@ -172,16 +191,17 @@ static td_status rebuild(passes_edit *e, ir_node id, weights *w, ir_value x, ir_
   ir_value in[3] = {x, IR_NO_VALUE, bias}, made;
   bool fits = false;
   if (type->rank < 1 || (dtype != TD_F32 && dtype != TD_F16 && dtype != TD_BF16)) return TD_OK;
-  w->x_bits = x_bits_of(e, ir_node_of(e->graph, id), w->x_bits);
-  TRY(pack(e, w, &in[1], &fits));
+  choose_bits(e, ir_node_of(e->graph, id), w);
+  TRY(pack(e, w, type, &in[1], &fits));
   if (!fits) return TD_OK;
   TRY(reorder(e, id, w, &in[0]));
   TRY(passes_cast(e, id, in[0], TD_F32, &in[0]));
   if (bias.id) TRY(passes_cast(e, id, bias, TD_F32, &in[2]));
   const base_arg args[] = {
       ARG_INT("n", w->l.n),         ARG_INT("bits", w->l.bits),    ARG_INT("block_size", w->l.block),
-      ARG_INT("panel", w->l.panel), ARG_BOOL("zeros", w->l.zeros), ARG_INT("x_bits", w->x_bits)};
-  const ir_new_node spec = {.in = in, .in_count = bias.id ? 3 : 2, .args = args, .arg_count = 6};
+      ARG_INT("panel", w->l.panel), ARG_BOOL("zeros", w->l.zeros), ARG_INT("x_bits", w->x_bits),
+      ARG_BOOL("pairs", w->pairs)};
+  const ir_new_node spec = {.in = in, .in_count = bias.id ? 3 : 2, .args = args, .arg_count = w->pairs ? 7 : 6};
   TRY(passes_add(e, id, OP_td_linear_nbits, spec, NULL, &made));
   TRY(passes_cast(e, id, made, dtype, &made));
   return passes_take_place(e, id, made);
@@ -200,7 +220,9 @@ static td_status visit_matmul_nbits(passes_edit *e, ir_node id, const ir_node_de
   const int64_t zero_bytes = (blocks * bits + 7) / 8;
   base_tensor q, zeros;
   const base_tensor *b, *scales, *z, *bias;
-  weights w = {.l = {.n = n, .k = k, .bits = bits, .block = block}, .x_bits = passes_int(node, "x_bits")};
+  weights w = {.l = {.n = n, .k = k, .bits = bits, .block = block},
+               .x_bits = passes_int(node, "x_bits"),
+               .pairs = passes_int(node, "pairs") != 0};
   if (bits == 2 || !constant_of(e, node, 1, n * blocks * (block * bits / 8), &b) ||
       !constant_of(e, node, 2, n * blocks, &scales) || !constant_of(e, node, 4, n, &bias) ||
       !constant_of(e, node, 5, k, &w.groups))

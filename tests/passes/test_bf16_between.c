@@ -50,6 +50,20 @@ static void expect_changes(const char *level, const char *text, uint32_t expecte
 #define SECOND "%6 = td::conv(%5, %1) {kernel = [1, 1], " CONV "}\n"
 #define LAST "output \"y\" %7\n"
 
+/* Weights of few bits that are multiplied as pairs, 16 columns of 8 rows, or not. */
+#define FEW_BITS(pairs)                                                                        \
+  "input %0 \"x\": f32[1, 16, 8]\ninput %1 \"w\": u8[128]\n"                                   \
+  "%2 = td::linear_nbits(%0, %1) {n = 8, bits = 4, block_size = 8, panel = 16, pairs = " pairs \
+  "}\n"                                                                                        \
+  "%3 = td::linear_nbits(%2, %1) {n = 8, bits = 4, block_size = 8, panel = 16, pairs = true}\noutput \"y\" %3\n"
+
+static void weights_of_few_bits_count_as_pairs(void **state) {
+  (void)state;
+  expect_changes("avx512_amx", FEW_BITS("true"), 1);
+  expect_changes("avx512_amx", FEW_BITS("false"), 0);
+  expect_changes("avx512_bf16", FEW_BITS("true"), 0);
+}
+
 static void residuals_are_read_so_too(void **state) {
   (void)state;
   static const char sum[] = FIRST SECOND "%7 = td::conv(%6, %1, -, %5) {kernel = [1, 1], " CONV "}\n" LAST;
@@ -127,6 +141,7 @@ static void others_stay(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(a_value_is_stored_as_its_readers_take_it),
+                                     cmocka_unit_test(weights_of_few_bits_count_as_pairs),
                                      cmocka_unit_test(residuals_are_read_so_too),
                                      cmocka_unit_test(so_are_maxima_of_windows),
                                      cmocka_unit_test(so_are_parts_of_concatenations),

@@ -78,6 +78,49 @@ static void x_has_as_many_bits_as_are_asked_for(void **state) {
   }
 }
 
+/* Where tiles multiply pairs of bf16, they do so if as much is asked for and rows enough of a sample are known. */
+static void tiles_take_pairs_where_rows_are_known(void **state) {
+  (void)state;
+  static const struct {
+    const char *x, *asks;
+    kern_precision precision;
+    bool expected;
+  } rows[] = {{"[1, 16, 16]", "", KERN_PRECISION_BF16, true},
+              {"[1, 16, 16]", "", KERN_PRECISION_INT8, true},
+              {"[1, 16, 16]", "", KERN_PRECISION_F16, false},
+              {"[1, 16, 16]", ", x_bits = 16", KERN_PRECISION_F32, false},
+              {"[1, 16, 16]", ", x_bits = 16, pairs = true", KERN_PRECISION_F32, true},
+              {"[n, 4, 4, 16]", "", KERN_PRECISION_BF16, true},
+              {"[1, 15, 16]", "", KERN_PRECISION_BF16, false},
+              {"[16, 16]", "", KERN_PRECISION_BF16, false},
+              {"[2, n, 16]", "", KERN_PRECISION_BF16, false}};
+  static const char *const levels[] = {"avx512_amx", "avx2"};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows * 2; i++) {
+    const passes_setting setting = {.isa = level_of(levels[i % 2]), .precision = rows[i / 2].precision};
+    base_arena *arena = base_arena_new(&base_libc_allocator);
+    base_text text = {.allocator = &base_libc_allocator};
+    base_text_print(&text,
+                    "input %%0 \"x\": f32%s\nconst %%1: u8[2, 1, 8] = {" BYTES_16
+                    "}\nconst %%2: f32[2, 1] = {0.0078125, 0.015625}\n"
+                    "%%3 = td::matmul_nbits(%%0, %%1, %%2) {k = 16, n = 2, bits = 4, block_size = 16%s}\n"
+                    "output \"y\" %%3\n",
+                    rows[i / 2].x, rows[i / 2].asks);
+    ir_graph *graph = parse_graph(arena, text.at, &base_libc_allocator);
+    td_error err;
+    uint32_t changes = 0;
+    assert_int_equal(find_pass("nbits")->run(graph, &setting, &changes, &err), TD_OK);
+    base_text_free(&text);
+    text = (base_text){.allocator = &base_libc_allocator};
+    assert_int_equal(ir_print(graph, &text), TD_OK);
+    const bool tiles = kern_select(KERN_LINEAR_NBITS, TD_BF16, setting.isa) != NULL;
+    assert_int_equal(strstr(text.at, "pairs = true") != NULL && strstr(text.at, "td::linear_nbits"),
+                     kern_select(KERN_LINEAR_NBITS, TD_F32, setting.isa) && tiles && rows[i / 2].expected);
+    base_text_free(&text);
+    ir_graph_free(graph);
+    base_arena_free(arena);
+  }
+}
+
 /* As GPTQ leaves them: each row names its block. */
 static void rows_may_be_in_another_order(void **state) {
   (void)state;
@@ -238,21 +281,19 @@ static void bytes_stand_in_panels(void **state) {
       "const %1: u8[96] = {0, 0, 0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "
       "0, 0, 1, 35, 69, 103, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 37, "
       "71, 105, 39, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}\n"
-      "%2 = td::linear_nbits(%0, %1) {n = 1, bits = 8, block_size = 8, panel = 8, zeros = false, x_bits = 32, act = "
+      "%2 = td::linear_nbits(%0, %1) {n = 1, bits = 8, block_size = 8, panel = 8, zeros = false, x_bits = 32, pairs = "
+      "false, act = "
       "\"none\", act_a = 0, act_b = 0, act_late = false, in_front = false}: f32[2, 1]\n"
       "output \"y\" %2\n",
       1);
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(blocks_have_scales_and_zero_points),
-                                     cmocka_unit_test(x_has_as_many_bits_as_are_asked_for),
-                                     cmocka_unit_test(rows_may_be_in_another_order),
-                                     cmocka_unit_test(dequantised_matrices_are_not_widened),
-                                     cmocka_unit_test(weights_are_rounded_once_to_16_bits),
-                                     cmocka_unit_test(nodes_that_are_kept_stay_f32),
-                                     cmocka_unit_test(weights_of_products_of_bf16_are_pairs),
-                                     cmocka_unit_test(those_for_tiles_fill_whole_blocks),
-                                     cmocka_unit_test(bytes_stand_in_panels)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(blocks_have_scales_and_zero_points),    cmocka_unit_test(x_has_as_many_bits_as_are_asked_for),
+      cmocka_unit_test(tiles_take_pairs_where_rows_are_known), cmocka_unit_test(rows_may_be_in_another_order),
+      cmocka_unit_test(dequantised_matrices_are_not_widened),  cmocka_unit_test(weights_are_rounded_once_to_16_bits),
+      cmocka_unit_test(nodes_that_are_kept_stay_f32),          cmocka_unit_test(weights_of_products_of_bf16_are_pairs),
+      cmocka_unit_test(those_for_tiles_fill_whole_blocks),     cmocka_unit_test(bytes_stand_in_panels)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

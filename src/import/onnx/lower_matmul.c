@@ -101,23 +101,28 @@ static void lower_qgemm(onnx_node *n) {
   onnx_out(n, 0, y);
 }
 
-/* Bits of a that accuracy_level asks for at least: not said, f32, f16, bf16, 8 bits. 16 bits of a block with a scale
- * are more than either half precision has. */
-static const int64_t accuracy_bits[] = {16, 32, 16, 16, 8};
+/* What accuracy_level lets become of a: not said, f32, f16, bf16, 8 bits. 16 bits of a block with a scale are more than
+ * either half precision has; bf16 is about what 8 bits of one are. */
+static const struct {
+  int64_t bits;
+  bool bf16;
+} accuracies[] = {{16, false}, {32, false}, {16, false}, {16, true}, {8, true}};
 
 /* a, b, scales, zero points, g_idx, bias. */
 static void lower_nbits(onnx_node *n) {
   if (onnx_attr_int(n, "weight_prepacked", 0)) onnx_fail(n, TD_UNSUPPORTED, "prepacked weights are not supported");
   ir_value in[] = {onnx_in(n, 0), onnx_in(n, 1), onnx_in(n, 2), onnx_in(n, 3), onnx_in(n, 5), onnx_in(n, 4)};
   const int64_t level = onnx_attr_int(n, "accuracy_level", 0);
-  const bool known = level >= 0 && level < (int64_t)(sizeof accuracy_bits / sizeof *accuracy_bits);
+  const bool known = level >= 0 && level < (int64_t)(sizeof accuracies / sizeof *accuracies);
   uint32_t count = 6;
   while (count > 3 && !in[count - 1].id) count--;
-  const base_arg args[] = {ARG_INT("k", onnx_attr_int(n, "K", 0)), ARG_INT("n", onnx_attr_int(n, "N", 0)),
+  const base_arg args[] = {ARG_INT("k", onnx_attr_int(n, "K", 0)),
+                           ARG_INT("n", onnx_attr_int(n, "N", 0)),
                            ARG_INT("bits", onnx_attr_int(n, "bits", 4)),
                            ARG_INT("block_size", onnx_attr_int(n, "block_size", 0)),
-                           ARG_INT("x_bits", known ? accuracy_bits[level] : 32)};
-  onnx_out(n, 0, onnx_emit(n, "td::matmul_nbits", in, count, args, 5));
+                           ARG_INT("x_bits", known ? accuracies[level].bits : 32),
+                           ARG_BOOL("pairs", known && accuracies[level].bf16)};
+  onnx_out(n, 0, onnx_emit(n, "td::matmul_nbits", in, count, args, 6));
 }
 
 static void lower_gather_nbits(onnx_node *n) {

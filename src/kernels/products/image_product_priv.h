@@ -27,8 +27,11 @@ struct image_product {
   int64_t channels;      /* elements of a pixel of the image */
   const char *x;
   int64_t x_pixel, x_line, x_plane, x_sample, x_group; /* bytes from one to the next */
-  bool lies;            /* x is the image: lines are merged, and runs fill whole blocks */
-  const char *w;        /* [group][panel][run][block]... */
+  bool lies;     /* x is the image: lines are merged, and runs fill whole blocks */
+  const char *w; /* [group][panel][run][block]... */
+  /* Makes some panels of these, which are packed in another way at w, where all their tiles find them; NULL: they lie.
+   */
+  void (*unpack)(const image_product *p, int64_t panel, int64_t panels, char *to);
   int64_t weights;      /* bytes of a column of these that meet a word */
   const int32_t *start; /* what sums begin with, V_LANES of each panel; NULL: zeros */
   /* Lines [first, last) of a plane of a sample, a group's channels, one behind the other, where they are not those of
@@ -53,6 +56,7 @@ struct image_product {
   int64_t *run;        /* product_tile.run: of each */
   const char *image;   /* of a block */
   char *room;          /* for it; NULL: it lies */
+  char *unpacked;      /* weights of a tile's panels; NULL: they lie */
 };
 
 /* True: each output pixel sees one pixel of its own, and is now a line of one. */

@@ -26,6 +26,12 @@ V_INLINE vf p_round_two(vf low, vf high) {
   __asm__("vcvtne2ps2bf16 %2, %1, %0" : "=v"(pairs) : "v"(high), "v"(low));
   return pairs;
 }
+/* Two vectors, rounded, as pairs of a number of each. */
+V_INLINE vf p_interleave(vf first, vf second) {
+  static const uint16_t order[] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+                                   8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  return (vf)_mm512_permutexvar_epi16(_mm512_loadu_si512(order), (__m512i)p_round_two(first, second));
+}
 /* A vector, rounded. */
 V_INLINE lanes_bf16 p_round(vf x) {
   lanes_bf16 rounded;
@@ -41,6 +47,12 @@ V_INLINE lanes_bf16 p_round(vf x) {
   words bits;
   memcpy(&bits, &x, sizeof bits);
   return bf16_of(bits);
+}
+V_INLINE vf p_interleave(vf first, vf second) {
+  const words pairs = of_16((lanes_u16)p_round(first)) | of_16((lanes_u16)p_round(second)) << 16;
+  vf both;
+  memcpy(&both, &pairs, sizeof both);
+  return both;
 }
 V_INLINE vf p_round_two(vf low, vf high) {
   const lanes_bf16 pairs[] = {p_round(low), p_round(high)};

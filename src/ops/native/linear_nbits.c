@@ -1,6 +1,6 @@
 /* linear_nbits.c -- td::linear_nbits(x [..., k], w, bias?, residual?, scale?, shift?) -> [..., n]: a product with
  * constant weights of 4 or 8 bits that have a scale (and a zero point) for each block of k, and an epilogue. Passes
- * make it; weights: kernels/products/pack_nbits.h. */
+ * make it; weights: kernels/products/pack_nbits.h. `pairs`: as of td::linear. */
 #include "kernels/products/products.h"
 #include "ops/common/epilogue_priv.h"
 #include "ops/common/gemm_priv.h"
@@ -14,7 +14,9 @@ static td_status infer(ir_infer *ctx) {
   const ir_type *x = &ir_in(ctx, 0)->type, *w = &ir_in(ctx, 1)->type;
   kern_nbits l;
   if (kern_chain_in_front(ctx->attrs)) return ir_infer_fail(ctx, "a chain in front of a product that takes none");
-  if (x->dtype != TD_F32 || w->dtype != TD_U8) return ir_infer_fail(ctx, "x must be f32, packed weights u8");
+  const bool pairs = base_attr_int(ctx->attrs, KERN_NBITS_PAIRS);
+  if ((x->dtype != TD_F32 && !(pairs && x->dtype == TD_BF16)) || w->dtype != TD_U8)
+    return ir_infer_fail(ctx, "x must be f32, packed weights u8");
   if (x->rank == IR_UNRANKED) return ir_infer_fail(ctx, "the rank of x must be known");
   if (x->rank == 0) return ir_infer_fail(ctx, "x needs a last dimension");
   base_dim dims[BASE_MAX_RANK];
@@ -23,19 +25,28 @@ static td_status infer(ir_infer *ctx) {
   if (w->rank != 1 || !kern_nbits_of(ctx->attrs, base_dim_known(k) ? k : 0, &l))
     return ir_infer_fail(ctx, "bits, blocks or columns are out of range");
   const int64_t x_bits = base_attr_int(ctx->attrs, KERN_NBITS_X_BITS);
-  if (x_bits != 8 && x_bits != 16 && x_bits != 32) return ir_infer_fail(ctx, "x_bits must be 8, 16 or 32");
+  if ((x_bits != 8 && x_bits != 16 && x_bits != 32) || (pairs && x_bits < 32))
+    return ir_infer_fail(ctx, "x_bits must be 8, 16 or 32, with pairs that");
   if (base_dim_known(k) && base_dim_known(w->dims[0]) && w->dims[0] != l.size)
     return ir_infer_fail(ctx, "packed weights of the wrong length %lld", (long long)w->dims[0]);
   dims[x->rank - 1] = l.n;
-  TRY(ir_out(ctx, 0, TD_F32, x->rank, dims));
-  return ops_infer_epilogue(ctx, TD_F32);
+  return ops_infer_product(ctx, pairs, x->rank, dims);
 }
 
+static float as_bf16(float x) { return base_bf16_to_f32(base_f32_to_bf16(x)); }
+
+typedef struct weights_form {
+  kern_nbits l;
+  bool pairs;
+} weights_form;
+
 static void unpack(const gemm_f32 *g, int64_t k0, int64_t kn, int64_t j0, int64_t jn, float *to) {
-  const kern_nbits *l = g->user;
+  const weights_form *form = g->user;
   for (int64_t k = 0; k < kn; k++)
-    for (int64_t j = 0; j < jn; j++)
-      to[k * GEMM_COLUMNS + j] = kern_nbits_weight(l, (const uint8_t *)g->b, j0 + j, k0 + k);
+    for (int64_t j = 0; j < jn; j++) {
+      const float w = kern_nbits_weight(&form->l, (const uint8_t *)g->b, j0 + j, k0 + k);
+      to[k * GEMM_COLUMNS + j] = form->pairs ? as_bf16(w) : w;
+    }
 }
 
 /* One row of x as whole numbers, with a scale for each block. False: it holds something not finite. */
@@ -80,40 +91,50 @@ static td_status multiply_whole(const base_call *call, const kern_nbits *l, cons
   return TD_OK;
 }
 
-static td_status reference(const base_call *call) {
-  const base_tensor *x = base_in(call, 0), *out = base_out(call, 0);
-  const int64_t count = base_tensor_numel(out);
-  kern_nbits l;
-  if (count == 0) return TD_OK;
-  if (!kern_nbits_of(call->attrs, x->dims[x->rank - 1], &l))
-    return ops_fail(call, "%lld elements a row", (long long)l.k);
-  const base_f32 *dense_x = ops_dense_f32(call, 0);
-  gemm_f32 g = {.m = count / l.n,
-                .n = l.n,
-                .k = l.k,
-                .a = dense_x,
-                .a_row = l.k,
+/* sums += x times w, both as they are, or rounded to bf16. */
+static td_status multiply_floats(const base_call *call, weights_form form, const base_f32 *x, float *sums, int64_t m) {
+  const kern_nbits *l = &form.l;
+  float *rounded = form.pairs ? base_call_scratch(call, (size_t)(m * l->k), sizeof *rounded) : NULL;
+  gemm_f32 g = {.m = m,
+                .n = l->n,
+                .k = l->k,
+                .a = rounded ? (const base_f32 *)rounded : x,
+                .a_row = l->k,
                 .a_column = 1,
                 .b = base_in(call, 1)->data,
                 .pack = unpack,
-                .user = &l,
-                .c = out->data,
-                .c_row = l.n,
+                .user = &form,
+                .c = sums,
+                .c_row = l->n,
                 .block = base_call_scratch(call, GEMM_BLOCK, sizeof *g.block)};
-  if (!dense_x || !g.block) return base_no_memory(call->err, "scratch");
-  if (base_attr_int(call->attrs, KERN_NBITS_X_BITS) < 32) TRY(multiply_whole(call, &l, dense_x, g.m));
-  else {
-    memset(out->data, 0, (size_t)count * sizeof(float));
-    ops_gemm_f32(&g);
-  }
-  return ops_apply_epilogue(call, out->data);
+  if ((form.pairs && !rounded) || !g.block) return base_no_memory(call->err, "scratch");
+  for (int64_t i = 0; rounded && i < m * l->k; i++) rounded[i] = as_bf16(x[i]);
+  memset(sums, 0, (size_t)(m * l->n) * sizeof *sums);
+  ops_gemm_f32(&g);
+  return TD_OK;
+}
+
+static td_status reference(const base_call *call) {
+  const base_tensor *x = base_in(call, 0), *out = base_out(call, 0);
+  const int64_t count = base_tensor_numel(out);
+  weights_form form = {.pairs = base_attr_int(call->attrs, KERN_NBITS_PAIRS)};
+  if (count == 0) return TD_OK;
+  if (!kern_nbits_of(call->attrs, x->dims[x->rank - 1], &form.l))
+    return ops_fail(call, "%lld elements a row", (long long)form.l.k);
+  const base_f32 *dense_x = ops_dense_f32(call, 0);
+  float *sums = out->dtype == TD_F32 ? out->data : base_call_scratch(call, (size_t)count, sizeof *sums);
+  if (!dense_x || !sums) return base_no_memory(call->err, "scratch");
+  const bool whole = base_attr_int(call->attrs, KERN_NBITS_X_BITS) < 32;
+  TRY(whole ? multiply_whole(call, &form.l, dense_x, count / form.l.n)
+            : multiply_floats(call, form, dense_x, sums, count / form.l.n));
+  return ops_apply_epilogue(call, sums);
 }
 
 static const kern_row *kernel(const ir_kernel_query *query) {
   const int64_t x_bits = base_attr_int(query->attrs, KERN_NBITS_X_BITS);
-  const bool whole = x_bits < 32;
-  const kern_row *row =
-      whole ? kern_select(KERN_LINEAR_NBITS_I8, TD_I8, query->isa) : kern_select(KERN_LINEAR_NBITS, TD_F32, query->isa);
+  const bool whole = x_bits < 32, pairs = base_attr_int(query->attrs, KERN_NBITS_PAIRS);
+  const kern_row *row = whole ? kern_select(KERN_LINEAR_NBITS_I8, TD_I8, query->isa)
+                              : kern_select(KERN_LINEAR_NBITS, pairs ? TD_BF16 : TD_F32, query->isa);
   kern_nbits l;
   if (!row || !kern_nbits_of(query->attrs, 0, &l) || l.panel != row->lanes) return NULL;
   return !whole || kern_nbits_has_whole(&l, x_bits, row) ? row : NULL;
@@ -158,8 +179,9 @@ static bool cases(ir_case *c, uint32_t number) {
   static const int64_t panels[] = {16, 8, 4};
   static const uint32_t parts[] = {0, BIAS, BIAS | RESIDUAL, SCALE | SHIFT, BIAS | CHAIN};
   static const kern_act acts[] = {KERN_ACT_none, KERN_ACT_relu, KERN_ACT_clamp, KERN_ACT_leaky_relu};
-  static const int64_t x_bits[] = {32, 8, 16};
-  enum { VARIANTS = 36 }; /* panels, bits, zero points, x_bits */
+  static const int64_t x_bits[] = {32, 8, 16, 32, 32}; /* the last two of pairs */
+  static const uint32_t bf16[] = {0, BF16_X, BF16_RESULT, BF16_X | BF16_RESIDUAL | BF16_RESULT};
+  enum { VARIANTS = 60, PAIRS = 3 }; /* panels, bits, zero points, x_bits */
   const uint32_t which = number / VARIANTS, variant = number % VARIANTS;
   if (which >= OPS_COUNT(shapes)) return false;
   const int64_t *s = shapes[which], one[] = {s[0], s[1]}, two[] = {2, s[0], s[1]};
@@ -171,10 +193,16 @@ static bool cases(ir_case *c, uint32_t number) {
                   .panel = panels[variant % 3],
                   .zeros = variant / 6 % 2};
   int64_t y[] = {2, s[0], s[2]};
+  const uint32_t some = parts[(which + variant) % OPS_COUNT(parts)];
+  const bool pairs = variant / 12 >= PAIRS;
   ops_case_arg(c, ARG_INT("x_bits", x_bits[variant / 12]));
+  if (pairs) ops_case_arg(c, ARG_BOOL("pairs", true));
   return ops_case_in(c, TD_F32, batched ? 3 : 2, batched ? two : one, OPS_NORMAL, 1) && case_weights(c, &l) &&
-         ops_case_epilogue(c, parts[(which + variant) % OPS_COUNT(parts)], acts[variant % OPS_COUNT(acts)], false,
-                           batched ? 3 : 2, batched ? y : y + 1);
+         ops_case_epilogue(c, some, acts[variant % OPS_COUNT(acts)], false, batched ? 3 : 2, batched ? y : y + 1) &&
+         (!pairs || some & CHAIN ||
+          ops_case_bf16(
+              c, bf16[(which + variant / 12) % OPS_COUNT(bf16)] & (some & RESIDUAL ? ~0u : ~(uint32_t)BF16_RESIDUAL),
+              some));
 }
 
 OPS_DECLARE(linear_nbits);

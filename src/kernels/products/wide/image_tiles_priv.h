@@ -102,6 +102,7 @@ static void multiply_tile(const image_product *p, const block *b, const rows_cut
   const int64_t pixel = p->pixel * p->size, block_bytes = p->words * (int64_t)sizeof(uint32_t);
   const int64_t column = panel * V_LANES, columns = base_min_i64(panels * V_LANES, p->c.group_out - column);
   const int64_t which = b->group * p->panels + panel;
+  const char *w = p->unpack ? p->unpacked : p->w + which * p->panel;
   const int32_t *start = cut->run ? (const int32_t *)sums : p->start ? p->start + which * V_LANES : NULL;
   const char *at = p->image + (first + from) * pixel;
   const product_tile t = {.a = {at, at + IMAGE_ROWS / 2 * pixel},
@@ -111,7 +112,7 @@ static void multiply_tile(const image_product *p, const block *b, const rows_cut
                           .runs = cut->runs,
                           .blocks = p->blocks,
                           .words = p->words,
-                          .b = p->w + which * p->panel + cut->run * (p->panel / base_max_i64(p->runs, 1)),
+                          .b = w + cut->run * (p->panel / base_max_i64(p->runs, 1)),
                           .b_block = p->words * V_LANES * p->weights,
                           .b_panel = p->panel,
                           .start = start,
@@ -129,6 +130,7 @@ static void multiply_tile(const image_product *p, const block *b, const rows_cut
 /* Some panels times all tiles: some runs after the other where L2 does not hold the weights of all. */
 static void multiply_panels(const image_product *p, const block *b, rows_cut cut, int64_t panel, int64_t panels) {
   const int64_t tiles = cut.spans * cut.tiles, together = tiles > 1 ? p->together : p->runs;
+  if (p->unpack) p->unpack(p, panel, panels, p->unpacked);
   do {
     cut.runs = base_min_i64(together, p->runs - cut.run);
     for (int64_t tile = 0; tile < tiles; tile++) multiply_tile(p, b, &cut, tile, panel, panels);
@@ -156,7 +158,7 @@ static void multiply_block(const image_product *p, const block *b, int64_t panel
                         .runs = p->runs};
   const int64_t quads = (end - panel) / IMAGE_PANELS, rest = (end - panel) % IMAGE_PANELS;
   const int64_t groups = quads + (IMAGE_THREES ? rest > 0 : rest / 2 + rest % 2);
-  const bool near = (end - panel) * p->panel <= NEAR_BYTES;
+  const bool near = !p->unpack && (end - panel) * p->panel <= NEAR_BYTES;
   if (p->blocks > 0) image_begin(tall, p->words);
   for (int64_t tile = 0; tile < (near ? cut.spans * cut.tiles : 1); tile++)
     for (int64_t group = 0, panels; group < groups; group++) {
@@ -218,6 +220,10 @@ static td_status take_room(const base_call *call, image_product *p) {
     const int64_t tiles = p->block_lines * base_ceil_div(p->c.axis[2].out, IMAGE_ROWS); /* at most */
     p->partial = base_call_scratch(call, (size_t)tiles, IMAGE_ROWS * IMAGE_WIDTH * sizeof *p->partial);
     if (!p->partial) return base_no_memory(call->err, "scratch");
+  }
+  if (p->unpack) {
+    p->unpacked = base_call_scratch(call, (size_t)p->panel + LINE, IMAGE_PANELS);
+    if (!p->unpacked) return base_no_memory(call->err, "scratch");
   }
   p->run = base_call_scratch(call, (size_t)p->runs, sizeof *p->run);
   p->room = p->lies ? NULL : base_call_scratch(call, (size_t)count, 1);

@@ -6,6 +6,7 @@
 #include "kernels/simd/amx_priv.h"
 #include "kernels/products/epilogue_priv.h"
 #include "kernels/products/image_product_priv.h"
+#include "kernels/products/nbits_pairs_priv.h"
 #include "kernels/products/pack_conv.h"
 #include "kernels/simd/math_priv.h"
 #include "kernels/simd/pairs_priv.h"
@@ -21,7 +22,8 @@ typedef struct product {
   int64_t residual_pitch;
   char *out;
   int64_t out_pitch, out_size;
-  float *made; /* lines of x by `front` */
+  float *made;             /* lines of x by `front` */
+  const kern_nbits *nbits; /* how the weights are packed; NULL: as pairs */
 } product;
 
 /* ---- the image of a block ---- */
@@ -45,8 +47,10 @@ static void take_numbers(const product *p, const char *from, int64_t n, uint16_t
 
 /* Pairs of bf16 of n pixels of two planes; NULL: zeros. */
 V_INLINE words take_pairs(const float *first, const float *second, int64_t n) {
-  const words low = of_16((lanes_u16)p_round(first ? v_load_n(first, n) : v_zero()));
-  return low | of_16((lanes_u16)p_round(second ? v_load_n(second, n) : v_zero())) << 16;
+  const vf pairs = p_interleave(first ? v_load_n(first, n) : v_zero(), second ? v_load_n(second, n) : v_zero());
+  words bits;
+  memcpy(&bits, &pairs, sizeof bits);
+  return bits;
 }
 
 /* A line of an image with channels first, which begins at `from` in the first plane. */
@@ -287,20 +291,39 @@ static td_status multiply(const base_call *call, product *p) {
   return KERN_PART_NAME(image_run)(call, &p->amx);
 }
 
-td_status KERN_PART_NAME(linear_bf16_amx)(const base_call *call) {
+static td_status multiply_rows(const base_call *call, product *p) {
   const base_tensor *x = base_in(call, 0), *out = base_out(call, 0);
   const kern_conv_axis one = {1, 1, 1, 1, 0, 1};
-  product p = {.amx.c = {.axis = {one, one, one},
-                         .batch = 1,
-                         .groups = 1,
-                         .group_in = x->dims[x->rank - 1],
-                         .group_out = out->dims[out->rank - 1],
-                         .taps = 1,
-                         .out_size = 1}};
-  kern_conv *c = &p.amx.c;
+  kern_conv *c = &p->amx.c;
+  *c = (kern_conv){.axis = {one, one, one},
+                   .batch = 1,
+                   .groups = 1,
+                   .group_in = x->dims[x->rank - 1],
+                   .group_out = out->dims[out->rank - 1],
+                   .taps = 1,
+                   .out_size = 1};
   c->stored = kern_tiles_depth(c->group_in);
   for (int32_t i = 0; i < x->rank - 1; i++) c->out_size *= x->dims[i];
-  return multiply(call, &p);
+  return multiply(call, p);
+}
+
+td_status KERN_PART_NAME(linear_bf16_amx)(const base_call *call) {
+  return multiply_rows(call, &(product){.x_size = 0});
+}
+
+static void unpack(const image_product *amx, int64_t panel, int64_t panels, char *to) {
+  const product *p = (const product *)amx;
+  KERN_PART_NAME(nbits_pairs)(p->nbits, (const uint8_t *)amx->w, panel, panels, amx->c.stored, to);
+}
+
+td_status KERN_PART_NAME(linear_nbits_amx)(const base_call *call) {
+  const base_tensor *x = base_in(call, 0);
+  kern_nbits l;
+  product p = {.amx.unpack = unpack, .nbits = &l};
+  if (!kern_nbits_of(call->attrs, x->dims[x->rank - 1], &l))
+    return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "td::linear_nbits: rows of %lld elements",
+                     (long long)x->dims[x->rank - 1]);
+  return multiply_rows(call, &p);
 }
 
 td_status KERN_PART_NAME(conv_bf16_amx)(const base_call *call) {

@@ -33,6 +33,7 @@ TOKENS = re.compile(r"""(?P<skip>^static\ bool\ \w+\((?:const\ )?ir_case\ \*.*?^
                     r"""|/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|^[ \t]*\#(?:\\\n|[^\n])*)"""
                     r"""|(?P<swap>(?<=[ ])(?:<=?|>=?|==|!=|&&|\|\||\+=?|-=?)(?=[ ])|\b(?:true|false)\b)"""
                     r"""|(?P<not>(?<=[( ])!(?=\w))|(?P<number>(?<=[\[( ])\d+(?=[\]);, ]))""", re.S | re.M | re.X)
+BESIDE = {"kernels": ["ops"]}  # rooms whose tests are a room's, too: kernels are run on the cases of operators
 Fault = collections.namedtuple("Fault", "path at old new")
 
 
@@ -92,7 +93,7 @@ def build_and_run(tests):
 
 def noticed(path, room, near_alone):
     """What notices the fault that is in the tree; None: nothing does."""
-    near = [test.stem for test in sorted((TREE / "tests" / room).glob("test_*.c"))]
+    near = [test.stem for of in [room, *BESIDE.get(room, [])] for test in sorted((TREE / "tests" / of).glob("test_*.c"))]
     own = f"test_{path.stem}"
     steps = [(own, build_and_run([own]))] if own in near else []
     steps += [(f"tests of {room}", build_and_run(near))] if near else []

@@ -1,5 +1,5 @@
 /* Every kernel that threads share, over the cases of the operators that it serves: the bits of one worker are those of
- * several, and of work that is cut for many. */
+ * several, and of work that is cut for many. What is made of zeros is zero. */
 #include "kernels/run_kernel.h"
 
 #include "ops/ops.h"
@@ -99,6 +99,60 @@ static void expect_the_bits_of_one(const subject *s, const kern_row *row, uint32
   expect_same_bits(s, &one, &cut, number, "tasks for 112");
 }
 
+/* All operands of floats but the weights become zeros, and the results what the reference makes of them. */
+static void make_zeros(subject *s) {
+  td_error err;
+  for (uint32_t i = 0; i < s->c.in_count; i++)
+    if (s->at[i] && i != 1 && base_is_float(s->in[i].tensor.dtype)) {
+      s->in[i].tensor = filled(s->c.arena, &s->in[i].tensor);
+      memset(s->in[i].tensor.data, 0, base_tensor_bytes(&s->in[i].tensor));
+    }
+  if (ir_evaluate(s->op, s->attrs, s->at, s->c.in_count, s->c.arena, s->out, s->out_count, &err) != TD_OK)
+    fail_msg("%s: %s", s->op->name, err.text);
+}
+
+/* Where the reference's results are zero. True: there are some. */
+static bool expect_zeros(const subject *s, const kern_row *row, uint32_t number) {
+  bool some = false;
+  run_kernel k = {.row = row, .attrs = s->attrs, .in_count = s->c.in_count};
+  for (uint32_t i = 0; i < s->c.in_count && i < RUN_OPERANDS; i++)
+    if (s->at[i]) k.in[i] = s->in[i].tensor;
+  run_with(&k, s, 1);
+  for (int64_t e = 0; k.out.dtype == TD_F32 && e < base_tensor_numel(&k.out); e++) {
+    if (((const float *)s->out[0].tensor.data)[e] != 0) continue;
+    some = true;
+    if (((const float *)k.out.data)[e] != 0)
+      fail_msg("%s case %u: %s: element %lld of a result of zeros is %g", s->op->name, number, row->name, (long long)e,
+               (double)((const float *)k.out.data)[e]);
+  }
+  return some;
+}
+
+/* Padding is zeros, not numbers so small that no tolerance sees them. */
+static void zeros_give_zeros(void **state) {
+  (void)state;
+  static const uint32_t ids[] = {OP_td_conv, OP_td_conv_transpose, OP_td_expand_depthwise, OP_td_linear};
+  uint32_t levels;
+  sys_machine machine;
+  sys_cpu_read(&machine);
+  const kern_level *level = kern_levels(&levels);
+  for (uint32_t o = 0; o < sizeof ids / sizeof *ids; o++) {
+    bool more = true, some = false;
+    for (uint32_t number = 0; more; number++) {
+      base_arena *arena = base_arena_new(&base_libc_allocator);
+      subject s = {.op = ir_opset_at(set, ids[o])};
+      more = make_case(&s, arena, number);
+      if (more) make_zeros(&s);
+      for (uint32_t i = 0; more && i < levels; i++) {
+        const kern_row *row = base_isa_lacks(machine.isa, level[i].isa) ? NULL : kernel_of(&s, level[i].isa);
+        if (row) some |= expect_zeros(&s, row, number);
+      }
+      base_arena_free(arena);
+    }
+    assert_true(some);
+  }
+}
+
 /* Adds to `served` 1 for each level that has a kernel for a case of the operator. */
 static void run_operator(const ir_op *op, const uint32_t *isas, uint32_t levels, uint32_t *served) {
   bool more = true;
@@ -138,7 +192,7 @@ static void workers_change_no_bit(void **state) {
 int main(void) {
   base_arena *arena = base_arena_new(&base_libc_allocator);
   set = ops_set(arena);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(workers_change_no_bit)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(workers_change_no_bit), cmocka_unit_test(zeros_give_zeros)};
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   base_arena_free(arena);
   return failed;

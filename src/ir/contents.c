@@ -4,6 +4,14 @@
 
 enum { MAX_OPERANDS = 16, MAX_BYTES = 1 << 16 };
 
+bool ir_is_countable(const ir_type *type) {
+  int64_t product = 1;
+  for (int32_t i = 0; type->kind == IR_TENSOR && i < type->rank; i++)
+    if (base_dim_known(type->dims[i]) && type->dims[i] != 0 && !base_mul_i64(product, type->dims[i], &product))
+      return false;
+  return true;
+}
+
 int64_t ir_known_count(const ir_type *type) {
   int64_t count = 1;
   if (type->kind != IR_TENSOR || type->rank < 0) return -1;

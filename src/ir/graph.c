@@ -59,6 +59,7 @@ td_status ir_add_block(ir_graph *g, ir_node owner, ir_block *block, td_error *er
 }
 
 static td_status add_value(ir_graph *g, const ir_info *info, ir_value *value, td_error *err) {
+  if (!ir_is_countable(&info->type)) return base_fail(err, TD_BAD_FILE, NULL, -1, "a tensor's elements are too many");
   ir_value_def *def = base_vec_push(g->arena, &g->values);
   if (!def) return base_no_memory(err, "a value of the graph");
   def->info = *info;

@@ -111,7 +111,7 @@ td_status ir_out(ir_infer *ctx, uint32_t i, td_dtype dtype, int32_t rank, const 
       return ir_infer_fail(ctx, "dimension %d of the result has the negative size %lld", k, (long long)dims[k]);
   }
   ctx->out[i].type = ir_tensor(dtype, rank, dims);
-  return TD_OK;
+  return ir_is_countable(&ctx->out[i].type) ? TD_OK : ir_infer_fail(ctx, "the elements of the result are too many");
 }
 
 td_status ir_out_unranked(ir_infer *ctx, uint32_t i, td_dtype dtype) {

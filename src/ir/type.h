@@ -54,6 +54,9 @@ int32_t ir_likely_rank(const ir_type *x, const ir_type *y);
 /* "f32[batch, 768]", "list(i64[?])", "tuple(f32[2], int)", "dict(str, f32[...])", "class "m.Box"("low": int)" */
 void ir_type_print(const base_dims *dims, const ir_type *type, base_text *text);
 
+/* Do the sizes that are numbers, but for 0, multiply to one? No graph holds a type of which they do not, so that
+ * whatever computes with some sizes of one type need not fear their product. */
+bool ir_is_countable(const ir_type *type);
 /* Elements of a tensor type whose sizes are all numbers; -1 when one is not, or their product overflows. */
 int64_t ir_known_count(const ir_type *type);
 

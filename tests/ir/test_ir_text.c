@@ -186,6 +186,8 @@ static void refused(void **state) {
       "input %0: f32",
       "input %0: f32[2",
       "input %0: f32[1,1,1,1,1,1,1,1,1]",
+      "input %0: f32[0, 4611686018427387904, 4]",
+      "input %0: f32[0, 4294967296]\nconst %1: i64[3] = {0, 4294967296, 4294967296}\n%2 = aten::view(%0, %1)",
       "input %0: f32[]\ninput %0: f32[]",
       "input %0: f32[] = %1",
       "input %0: f32[]\ninput %1: f32[] = %0",

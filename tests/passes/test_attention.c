@@ -321,19 +321,6 @@ static void open_sizes(void **state) {
       1, 0);
 }
 
-/* Sizes whose product is more than a number holds, of a value without elements. */
-static void huge_sizes(void **state) {
-  (void)state;
-  expect_words(
-      "input %0 \"x\": f32[0, 8589934592, 4]\n"
-      "const %1: i64[4] = {0, 4294967296, 4294967296, 4}\n"
-      "%2 = aten::view(%0, %1)\n"
-      "%3 = aten::permute(%2) {dims = [0, 1, 3, 2]}\n"
-      "%4 = aten::matmul(%2, %3)\n%5 = aten::_softmax(%4) {dim = -1}\n%6 = aten::matmul(%5, %2)\n"
-      "output \"y\" %6\n",
-      1, 0);
-}
-
 /* Probabilities that somebody else wants, scores that are no product, another axis, other types. */
 static void other_products_stay(void **state) {
   (void)state;
@@ -389,7 +376,6 @@ int main(void) {
       cmocka_unit_test(rows_that_see_nothing),
       cmocka_unit_test(transpositions_go),
       cmocka_unit_test(open_sizes),
-      cmocka_unit_test(huge_sizes),
       cmocka_unit_test(other_products_stay),
       cmocka_unit_test(repeated_masks_are_views),
   };

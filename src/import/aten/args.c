@@ -50,7 +50,7 @@ int64_t aten_get_int(aten_args *c, uint32_t i) {
   const aten_value *v = arg(c, i);
   if (ir_build_failed(c->b)) return 0;
   if (!aten_is_known(v)) refuse_unknown(c, i);
-  return v->kind == ATEN_INT ? v->u.i : v->kind == ATEN_BOOL ? v->u.b : v->kind == ATEN_FLOAT ? (int64_t)v->u.f : 0;
+  return v->kind == ATEN_INT ? v->u.i : v->kind == ATEN_BOOL ? v->u.b : v->kind == ATEN_FLOAT ? aten_whole(v->u.f) : 0;
 }
 bool aten_get_bool(aten_args *c, uint32_t i) { return aten_get_int(c, i) != 0; }
 
@@ -112,7 +112,7 @@ const int64_t *aten_get_ints(aten_args *c, uint32_t i, uint32_t *count) {
   int64_t *ints = ir_build_alloc(c->b, (size_t)items * sizeof *ints);
   for (uint32_t k = 0; ints && k < items; k++) {
     const aten_value *item = &v->u.list->items.at[k];
-    ints[k] = item->kind == ATEN_INT ? item->u.i : item->kind == ATEN_BOOL ? item->u.b : (int64_t)item->u.f;
+    ints[k] = item->kind == ATEN_INT ? item->u.i : item->kind == ATEN_BOOL ? item->u.b : aten_whole(item->u.f);
   }
   *count = ints ? items : 0;
   return ints;

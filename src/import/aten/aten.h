@@ -173,6 +173,8 @@ const char *aten_kind_name(const aten_value *v); /* "int", "Tensor", "List" ... 
 /* c10 has the complex types 3 behind those of their parts. */
 static inline bool aten_is_complex_type(int64_t scalar_type) { return scalar_type >= 8 && scalar_type <= 10; }
 static inline int64_t aten_part_type(int64_t complex_type) { return complex_type - 3; }
+/* Towards 0; what no int holds becomes an end of their range, NaN 0. */
+static inline int64_t aten_whole(double number) { return base_load_i64(TD_F64, &number, 0); }
 td_dtype aten_dtype(aten *a, int64_t scalar_type);       /* of c10::ScalarType; fails on those without a td_dtype */
 int64_t aten_scalar_type(const aten *a, td_dtype dtype); /* -1: none */
 int64_t aten_tensor_scalar_type(aten *a, const aten_value *tensor); /* complex too */

@@ -205,7 +205,7 @@ aten_value aten_complex_pow(aten_args *c) {
   if (ir_build_failed(c->b)) return ATEN_NOTHING;
   const bool known = (e->kind == ATEN_INT || e->kind == ATEN_FLOAT) && aten_is_known(e);
   const double n = known ? aten_get_float(c, 1) : 0;
-  if (known && n == (double)(int64_t)n && n != 0 && fabs(n) <= MAX_POWER)
+  if (known && n != 0 && fabs(n) <= MAX_POWER && n == (double)(int64_t)n)
     r = n < 0 ? reciprocal(c, power(c, x, (int64_t)-n)) : power(c, x, (int64_t)n);
   else r = known && n == 0.5 ? root(c, x) : general_power(c, x, aten_pair_of(c, e, d));
   return aten_joined(c, r);

@@ -226,9 +226,9 @@ aten_value aten_lower_matrix_power(aten_args *c) {
   ir_value x = aten_in(c, 0), y = IR_NO_VALUE;
   int64_t n = aten_get_int(c, 1);
   if (n < 0) x = IR_EMIT(c->b, "aten::linalg_inv", x);
-  for (n = n < 0 ? -n : n; n > 0 && !ir_build_failed(c->b); n /= 2) {
+  for (; n != 0 && !ir_build_failed(c->b); n /= 2) {
     if (n % 2) y = y.id ? IR_EMIT(c->b, "aten::matmul", y, x) : x;
-    if (n > 1) x = IR_EMIT(c->b, "aten::matmul", x, x);
+    if (n / 2) x = IR_EMIT(c->b, "aten::matmul", x, x);
   }
   if (!y.id) {
     const aten_value size = aten_size(c->a, x, -1), eye = ATEN_CALL(c, "aten::eye", size);

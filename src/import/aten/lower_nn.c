@@ -150,11 +150,11 @@ static ir_value scaled_sizes(aten_args *c, ir_value x, int32_t n, const float *s
   aten_value sizes[3];
   for (int32_t i = 0; i < n; i++) {
     aten_value in = aten_size(c->a, x, i - n);
-    if (aten_is_known(&in)) sizes[i] = aten_int((int64_t)floor((double)in.u.i * (double)scales[i]));
+    if (aten_is_known(&in)) sizes[i] = aten_int(aten_whole(floor((double)in.u.i * (double)scales[i])));
     else {
       ir_value f = aten_with_scalar(c->a, "aten::mul", aten_number_value(c->a, &in, TD_F64), (double)scales[i]);
       bool whole = floorf(scales[i]) == scales[i];
-      sizes[i] = whole ? aten_int_op(c->a, "mul", in, aten_int((int64_t)scales[i]))
+      sizes[i] = whole ? aten_int_op(c->a, "mul", in, aten_int(aten_whole((double)scales[i])))
                        : aten_number(c->a, ir_build_cast(c->b, IR_EMIT(c->b, "aten::floor", f), TD_I64));
     }
   }
@@ -263,14 +263,16 @@ aten_value aten_lower_affine_grid(aten_args *c) {
 /* Windows of an axis: index [windows, kernel] into the padded axis. */
 static ir_value window_index(aten_args *c, int64_t size, int64_t kernel, int64_t dilation, int64_t stride,
                              int64_t *windows) {
-  *windows = size < dilation * (kernel - 1) + 1 ? 0 : (size - dilation * (kernel - 1) - 1) / stride + 1;
-  int64_t room = 0;
-  if (kernel < 1 || kernel > (1 << 16) || *windows > (1 << 24) || __builtin_mul_overflow(*windows, kernel, &room) ||
-      room > (1 << 26)) {
+  enum { MAX_KERNEL = 1 << 16, MAX_WINDOWS = 1 << 24, MAX_INDEX = 1 << 26 };
+  int64_t away; /* the last element of a window from the first one */
+  const bool fits = kernel >= 1 && kernel <= MAX_KERNEL && base_mul_i64(dilation, kernel - 1, &away);
+  const int64_t last = fits && away < size ? (size - 1 - away) / stride : -1;
+  *windows = last < MAX_WINDOWS ? last + 1 : 0;
+  if (!fits || last >= MAX_WINDOWS || *windows * kernel > MAX_INDEX) {
     aten_refuse(c, "windows of %lld", (long long)kernel);
     return IR_NO_VALUE;
   }
-  int64_t *at = ir_build_alloc(c->b, ((size_t)room + 1) * sizeof *at);
+  int64_t *at = ir_build_alloc(c->b, ((size_t)(*windows * kernel) + 1) * sizeof *at);
   for (int64_t k = 0; at && k < kernel; k++)
     for (int64_t w = 0; w < *windows; w++) at[k * *windows + w] = w * stride + k * dilation;
   base_tensor t = base_tensor_of(at, TD_I64, 2, (int64_t[]){kernel, *windows});
@@ -300,6 +302,7 @@ aten_value aten_lower_im2col(aten_args *c) {
     ir_value index = window_index(c, size.u.i, kernel[i], dilation[i], stride[i], &count[i]);
     x = IR_EMIT_ARGS(c->b, "aten::index_select", ((ir_value[]){x, index}), 2, ARG_INT("dim", i ? 4 : 2));
   }
+  if (ir_build_failed(c->b)) return ATEN_NOTHING;
   x = aten_permute(c->a, x, (int64_t[]){0, 1, 2, 4, 3, 5}, 6);
   aten_value batch = aten_size(c->a, x, 0), channels = aten_size(c->a, x, 1);
   aten_value to[] = {batch, aten_int_op(c->a, "mul", channels, aten_int(kernel[0] * kernel[1])),
@@ -309,13 +312,14 @@ aten_value aten_lower_im2col(aten_args *c) {
 }
 /* col2im(self, output_size, kernel_size, dilation, padding, stride) */
 aten_value aten_lower_col2im(aten_args *c) {
-  uint32_t n;
+  uint32_t n[3];
   ir_value x = aten_in(c, 0), in[] = {x, aten_ints_value(c, 1), aten_ints_value(c, 2)};
   bool single = aten_rank(c->a, x) == 2;
   if (single) in[0] = aten_unsqueeze(c->a, x, 0);
-  const int64_t *dilation = aten_get_ints(c, 3, &n), *padding = aten_get_ints(c, 4, &n),
-                *stride = aten_get_ints(c, 5, &n);
-  if (n != 2 || ir_build_failed(c->b)) return ATEN_NOTHING;
+  const int64_t *dilation = aten_get_ints(c, 3, &n[0]), *padding = aten_get_ints(c, 4, &n[1]),
+                *stride = aten_get_ints(c, 5, &n[2]);
+  if (n[0] != 2 || n[1] != 2 || n[2] != 2) aten_refuse(c, "dilation, padding and stride are not 2 numbers each");
+  if (ir_build_failed(c->b)) return ATEN_NOTHING;
   int64_t pads[] = {padding[0], padding[1], padding[0], padding[1]};
   ir_value y = IR_EMIT_ARGS(c->b, "aten::col2im", in, 3, ARG_INTS("dilations", dilation, 2), ARG_INTS("pads", pads, 4),
                             ARG_INTS("strides", stride, 2));

@@ -10,7 +10,7 @@ static double f(const aten_value *v) {
   return v->kind == ATEN_FLOAT ? v->u.f : v->kind == ATEN_BOOL ? v->u.b : (double)v->u.i;
 }
 static int64_t i(const aten_value *v) {
-  return v->kind == ATEN_BOOL ? v->u.b : v->kind == ATEN_FLOAT ? (int64_t)v->u.f : v->u.i;
+  return v->kind == ATEN_BOOL ? v->u.b : v->kind == ATEN_FLOAT ? aten_whole(v->u.f) : v->u.i;
 }
 
 /* ---- two numbers ---- */
@@ -384,8 +384,11 @@ aten_value aten_lower_range_length(aten_args *c) {
   if (ir_build_failed(c->b)) return ATEN_NOTHING;
   aten *a = c->a;
   aten_value away = step.u.i > 0 ? binary(a, "sub", &hi, &lo) : binary(a, "sub", &lo, &hi);
-  aten_value by = aten_int(step.u.i > 0 ? step.u.i : -step.u.i), less = binary(a, "sub", &by, &one);
-  aten_value sum = binary(a, "add", &away, &less), n = by.u.i == 1 ? away : binary(a, "floor_divide", &sum, &by);
+  aten_value by = aten_int(step.u.i > 0 ? step.u.i : -base_max_i64(step.u.i, -INT64_MAX)), n = away;
+  if (by.u.i != 1) { /* steps behind the first number, and that */
+    const aten_value rest = binary(a, "sub", &away, &one), steps = binary(a, "floor_divide", &rest, &by);
+    n = binary(a, "add", &steps, &one);
+  }
   return binary(a, "max", &n, &zero);
 }
 /* (index, start, step) */

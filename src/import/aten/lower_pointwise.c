@@ -63,7 +63,7 @@ aten_value aten_lower_rounding(aten_args *c) {
   if (!base_is_float(aten_value_dtype(c->a, x))) return aten_ret(c, x);
   int64_t decimals = c->schema->count > 1 ? aten_get_int(c, 1) : 0;
   if (!decimals) return aten_ret(c, IR_EMIT(c->b, c->row->data, x));
-  double by = pow(10, (double)(decimals < 0 ? -decimals : decimals));
+  double by = pow(10, fabs((double)decimals));
   ir_value scaled = aten_with_scalar(c->a, decimals < 0 ? "aten::div" : "aten::mul", x, by);
   return aten_ret(
       c, aten_with_scalar(c->a, decimals < 0 ? "aten::mul" : "aten::div", IR_EMIT(c->b, c->row->data, scaled), by));

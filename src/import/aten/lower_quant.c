@@ -186,9 +186,10 @@ static ir_value bounded(aten_args *c, ir_value q, uint32_t min, td_dtype d) {
   if (c->args[min].kind == ATEN_TENSOR) return q;
   int64_t low = aten_get_int(c, min), high = aten_get_int(c, min + 1), bits = base_dtype(d)->bits;
   bool is_signed = base_dtype(d)->is_signed;
+  if (bits > 32) return q;
   int64_t least = is_signed ? -((int64_t)1 << (bits - 1)) : 0,
           most = is_signed ? ((int64_t)1 << (bits - 1)) - 1 : ((int64_t)1 << bits) - 1;
-  if (bits > 32 || (low <= least && high >= most)) return q;
+  if (low <= least && high >= most) return q;
   return IR_EMIT(c->b, "aten::clamp", q, ir_build_scalar(c->b, d, (double)low), ir_build_scalar(c->b, d, (double)high));
 }
 static ir_value one(aten_args *c, uint32_t i, td_dtype d) {

@@ -12,9 +12,13 @@ static ir_value offsets(aten_args *c, const int64_t *size, const int64_t *stride
     return IR_NO_VALUE;
   }
   int64_t *at = ir_build_alloc(c->b, (size_t)count * sizeof *at);
-  for (int64_t i = 0; at && i < count; i++) {
+  for (int64_t i = 0, step; at && i < count; i++) {
     at[i] = first;
-    for (uint32_t d = 0; d < rank; d++) at[i] += index[d] * stride[d];
+    for (uint32_t d = 0; d < rank; d++)
+      if (!base_mul_i64(index[d], stride[d], &step) || !base_add_i64(at[i], step, &at[i])) {
+        aten_refuse(c, "strides that lead out of all memory");
+        return IR_NO_VALUE;
+      }
     for (uint32_t d = rank; d-- > 0 && ++index[d] == size[d];) index[d] = 0;
   }
   base_tensor t = base_tensor_of(at, TD_I64, (int32_t)rank, size);
@@ -70,8 +74,7 @@ static bool lay_sliced(aten_args *c, const aten_tensor *t, const layout *of, lay
   from = from < 0 ? 0 : base_min_i64(from, size);
   memcpy(to->strides, of->strides, sizeof to->strides);
   if (!base_mul_i64(of->strides[axis], by, &to->strides[axis])) return false;
-  to->first += from * of->strides[axis];
-  return true;
+  return base_mul_i64(from, of->strides[axis], &from) && base_add_i64(to->first, from, &to->first);
 }
 
 /* False: sizes that only running can tell, or a view that has no strides. */
@@ -193,7 +196,7 @@ aten_value aten_lower_diagonal(aten_args *c) {
 aten_value aten_lower_diag_embed(aten_args *c) {
   ir_value x = read(c);
   int32_t rank = rank_of(c);
-  int64_t offset = aten_get_int(c, 1), away = offset < 0 ? -offset : offset;
+  int64_t offset = base_max_i64(aten_get_int(c, 1), -INT64_MAX), away = offset < 0 ? -offset : offset;
   int64_t d1 = c->row->data ? 0 : ir_build_axis(c->b, aten_get_int(c, 2), rank + 1);
   int64_t d2 = c->row->data ? 1 : ir_build_axis(c->b, aten_get_int(c, 3), rank + 1);
   if (d1 > d2) { /* the other diagonal */
@@ -229,7 +232,7 @@ aten_value aten_lower_unfold(aten_args *c) {
   int64_t dim = rank ? ir_build_axis(c->b, aten_get_int(c, 1), rank) : 0, size = aten_get_int(c, 2),
           step = aten_get_int(c, 3);
   int64_t length = rank ? aten_known_size(c, dim) : 1;
-  if (size < 0 || step < 1 || size > length)
+  if (size < 0 || step < 1 || size > length || length == INT64_MAX)
     aten_refuse(c, "windows of %lld at steps of %lld", (long long)size, (long long)step);
   if (ir_build_failed(c->b)) return ATEN_NOTHING;
   int64_t windows = (length - size) / step + 1, order[BASE_MAX_RANK + 1];

@@ -344,6 +344,7 @@ static aten_value open_chunks(aten_args *c, int64_t dim, int64_t parts, bool eve
   aten_value list = aten_list_of(c->a, NULL, 0);
   aten_value size = aten_size(c->a, read(c), dim), each = size, at = aten_int(0);
   if (parts < 1 || parts > MAX_PIECES) aten_refuse(c, "%lld parts", (long long)parts);
+  if (ir_build_failed(c->b)) return list;
   if (!even) each = aten_int_op(c->a, "add", each, aten_int(parts - 1));
   each = aten_int_op(c->a, "floor_divide", each, aten_int(parts));
   for (int64_t i = 0; i < parts && !ir_build_failed(c->b); i++) {

@@ -64,8 +64,9 @@ aten_value aten_lower_conv(aten_args *c) {
     const ir_type type = *ir_build_type(c->b, w);
     bool same = strcmp(aten_get_str(c, 4), "same") == 0;
     for (int32_t k = 0; same && k < v.spatial; k++) { /* an odd one goes behind */
-      int64_t all = v.dilation.at[k] * (type.dims[2 + k] - 1);
+      int64_t all = 0;
       if (!base_dim_known(type.dims[2 + k])) aten_refuse(c, "the kernel's size must be known");
+      else if (!base_mul_i64(v.dilation.at[k], type.dims[2 + k] - 1, &all)) aten_refuse(c, "a kernel of this size");
       v.pads[k] = all / 2;
       v.pads[v.spatial + k] = all - all / 2;
     }
@@ -189,10 +190,11 @@ static void largest_of_bins(aten_args *c, ir_value *both, int64_t dim, int64_t s
 }
 /* The number of each element within its channel, as x is shaped. */
 static ir_value numbered(aten_args *c, ir_value x, int32_t n, const per_axis *size) {
-  int64_t area = 1, dims[3];
-  for (int32_t i = 0; i < n; i++) area *= dims[i] = size->at[i];
+  int64_t area;
+  if (!base_numel(n, size->at, &area)) aten_refuse(c, "too many elements");
+  if (ir_build_failed(c->b)) return x;
   ir_value at = IR_EMIT(c->b, "aten::arange", ir_build_int(c->b, 0), ir_build_int(c->b, area), ir_build_int(c->b, 1));
-  return aten_expand(c->a, aten_reshape(c->a, at, dims, (uint32_t)n), aten_shape(c->a, x));
+  return aten_expand(c->a, aten_reshape(c->a, at, size->at, (uint32_t)n), aten_shape(c->a, x));
 }
 /* Averages as a product with a matrix: one operator whatever the number of bins. */
 static ir_value average_bins(aten_args *c, ir_value x, int64_t dim, int64_t size, int64_t bins) {

@@ -78,7 +78,7 @@ static aten_value to_number(aten *a, uint8_t atom, const aten_value *v) {
   }
   if (atom == ATEN_ATOM_INT && n.kind != ATEN_INT) {
     if (!aten_is_known(&n)) return aten_number(a, ir_build_cast(a->b, n.graph, TD_I64));
-    return aten_int(n.kind == ATEN_BOOL ? n.u.b : (int64_t)n.u.f);
+    return aten_int(n.kind == ATEN_BOOL ? n.u.b : aten_whole(n.u.f));
   }
   if (atom == ATEN_ATOM_BOOL && n.kind != ATEN_BOOL) {
     if (!aten_is_known(&n)) return aten_number(a, ir_build_cast(a->b, n.graph, TD_BOOL));

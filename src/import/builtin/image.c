@@ -13,9 +13,9 @@ ir_value builtin_convolution(builtin_net *n, ir_value x, const builtin_conv *con
   const int64_t stride[] = {conv->stride, conv->stride}, half = (conv->kernel - 1) / 2;
   const int64_t padding[] = {half, half, half, half};
   /* Seeded weights keep the second moment through a ReLU (He et al. 2015): variance 2 / fan_in. */
-  const int64_t fan_in = dims[1] * dims[2] * dims[3];
+  const double fan_in = (double)dims[1] * (double)dims[2] * (double)dims[3];
   ir_value in[3] = {x};
-  in[1] = builtin_param_of(n, key, "weight", 4, dims, 0, sqrt(6 / (double)(fan_in + !fan_in)));
+  in[1] = builtin_param_of(n, key, "weight", 4, dims, 0, sqrt(6 / fmax(fan_in, 1)));
   if (conv->bias) in[2] = builtin_param_of(n, key, "bias", 1, dims, 0, 0.1);
   base_arg args[] = {ARG_INTS("stride", stride, 2), ARG_INT("groups", groups), ARG_STR("auto_pad", "same_upper")};
   if (conv->padding == BUILTIN_HALF) args[2] = ARG_INTS("padding", padding, 4);

@@ -41,7 +41,7 @@ static void lower_rotary_ms(onnx_node *n) {
   const ir_type *t = onnx_type(n, x), *c = onnx_type(n, cosine);
   if (heads == 0 && t->rank == 3 && c->rank == 2 && base_dim_known(t->dims[2]) && base_dim_known(c->dims[1]) &&
       c->dims[1] > 0)
-    heads = t->dims[2] / (2 * c->dims[1]);
+    heads = t->dims[2] / 2 / c->dims[1];
   onnx_out(
       n, 0,
       ONNX_EMIT_ARGS(n, "td::rotary_embedding", in, 4, ARG_BOOL("interleaved", onnx_attr_int(n, "interleaved", 0) != 0),

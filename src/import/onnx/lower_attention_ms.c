@@ -74,6 +74,8 @@ static void joined_attention(onnx_node *n, ir_value joined, ir_value mask, ir_va
   base_dim whole = t->rank == 3 ? t->dims[2] : BASE_DIM_NONE;
   if (count != 3 && (!base_dim_known(whole) || whole % 3 != 0))
     onnx_fail(n, TD_UNSUPPORTED, "the sizes of queries, keys and values are unknown");
+  for (uint32_t i = 0; i < count; i++)
+    if (sizes[i] < 0 || sizes[i] > INT32_MAX) onnx_fail(n, TD_BAD_FILE, "qkv_hidden_sizes are out of range");
   if (onnx_attr_int(n, "do_rotary", 0)) onnx_fail(n, TD_UNSUPPORTED, "do_rotary is not supported");
   if (onnx_failed(n)) return;
   int64_t q = count == 3 ? sizes[0] : whole / 3, k = count == 3 ? sizes[1] : q, v = count == 3 ? sizes[2] : q, zero = 0;
@@ -124,10 +126,12 @@ static void add_biases(onnx_node *n, ir_value *qkv, ir_value bias) {
     onnx_fail(n, TD_UNSUPPORTED, "a bias needs queries of a known size");
     return;
   }
-  int64_t size = q->dims[2], all = b->dims[0];
+  int64_t size = q->dims[2], all = b->dims[0], two;
+  if (!base_mul_i64(2, size, &two)) onnx_fail(n, TD_BAD_FILE, "queries of %lld numbers", (long long)size);
+  if (onnx_failed(n)) return;
   qkv[0] = ONNX_EMIT(n, "aten::add", qkv[0], part(n, bias, 0, 0, size));
-  if (onnx_rank(n, qkv[1]) == 3) qkv[1] = ONNX_EMIT(n, "aten::add", qkv[1], part(n, bias, 0, size, 2 * size));
-  if (onnx_rank(n, qkv[2]) == 3) qkv[2] = ONNX_EMIT(n, "aten::add", qkv[2], part(n, bias, 0, 2 * size, all));
+  if (onnx_rank(n, qkv[1]) == 3) qkv[1] = ONNX_EMIT(n, "aten::add", qkv[1], part(n, bias, 0, size, two));
+  if (onnx_rank(n, qkv[2]) == 3) qkv[2] = ONNX_EMIT(n, "aten::add", qkv[2], part(n, bias, 0, two, all));
 }
 
 /* query, key, value, bias, key padding mask, attention bias, past key, past value */

@@ -44,7 +44,7 @@ static uint32_t param_of_path(const ts_function *f, const char *path, const char
   *rest = path + length;
   if (strncmp(path, word, sizeof word - 1) != 0) return find_param(f, (base_str){path, length});
   base_str number = {path + sizeof word - 1, length - (sizeof word - 1)};
-  if (!base_str_int(number, &index) || index < 0 || index + 1 >= f->param_count) return 0;
+  if (!base_str_int(number, &index) || index < 0 || index >= (int64_t)f->param_count - 1) return 0;
   return (uint32_t)index + 1;
 }
 

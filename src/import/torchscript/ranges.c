@@ -80,9 +80,8 @@ static range read_range(const fmt_object *o, counted *c) {
   if (!number(item(o, 0), &offset) || offset < 0 || offset > UINT32_MAX) return r;
   r.offset = (uint32_t)offset;
   if (!number(item(where, 1), &start) || !number(item(source, 2), &r.line)) return r;
-  r.file = base_name(text_of(item(source, 1), c->strings));
   count_lines(c, item(source, 0), start);
-  r.line += c->lines;
+  if (base_add_i64(r.line, c->lines, &r.line)) r.file = base_name(text_of(item(source, 1), c->strings));
   return r;
 }
 

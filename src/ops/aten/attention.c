@@ -162,7 +162,7 @@ static td_status take_lengths(const base_call *call, attention *a, int64_t old) 
   if (lengths && base_tensor_numel(base_in(call, LENGTHS)) != a->batch)
     return ops_fail(call, "there is not one length per sample");
   for (int64_t b = 0; b < a->batch; b++) {
-    own[b] = lengths ? lengths[b] : a->keys;
+    own[b] = lengths ? base_max_i64(base_min_i64(lengths[b], INT32_MAX), 0) : a->keys;
     own[a->batch + b] = lengths ? own[b] - a->queries : old;
   }
   a->lengths = own;
@@ -176,8 +176,8 @@ static td_status sdpa_reference(const base_call *call) {
   attention a = {.causal = base_attr_int(attrs, CAUSAL),
                  .rows = KERN_ATTENTION_SAFE,
                  .softcap = (float)base_attr_float(attrs, SOFTCAP),
-                 .left = base_attr_int(attrs, LEFT),
-                 .right = base_attr_int(attrs, RIGHT),
+                 .left = base_min_i64(base_attr_int(attrs, LEFT), INT32_MAX),
+                 .right = base_min_i64(base_attr_int(attrs, RIGHT), INT32_MAX),
                  .scores_kind = (int32_t)base_attr_int(attrs, SCORES)};
   const base_f32 *query = ops_dense_f32(call, Q);
   if (!query) return base_no_memory(call->err, "scratch");
@@ -267,7 +267,9 @@ static td_status infer_rotary(ir_infer *ctx) {
 static int64_t cache_row(const base_call *call, const base_i64 *positions, int64_t b, int64_t s, int64_t rows) {
   const base_tensor *p = base_in(call, 3);
   if (!p) return b * rows + s; /* the caches are [batch, rows, half] */
-  int64_t at = base_tensor_numel(p) == 1 ? positions[0] + s : positions[b * rows + s];
+  int64_t at;
+  if (base_tensor_numel(p) != 1) at = positions[b * rows + s];
+  else if (!base_add_i64(positions[0], s, &at)) return -1;
   return at >= 0 && at < base_in(call, 1)->dims[0] ? at : -1;
 }
 

@@ -37,13 +37,13 @@ static base_dim transposed_out(ir_infer *ctx, int32_t spatial, int32_t i, base_d
   base_dims *d = ctx->dims;
   const base_attrs *a = ctx->attrs;
   int64_t fixed = base_attr_int_at(a, CONV_OUTPUT_SIZE, i, -1), stride = base_attr_int_at(a, KERN_WINDOW_STRIDE, i, 1);
-  if (fixed >= 0) return fixed;
   /* The usual ones, which enlarge by the stride, are that: in * stride. */
   base_dim enlarged = base_dim_mul(d, in, stride);
   base_dim reach = base_dim_mul(d, base_dim_sub(d, kernel, 1), base_attr_int_at(a, KERN_WINDOW_DILATION, i, 1));
   base_dim more = base_dim_add(d, reach, base_dim_number(1 + base_attr_int_at(a, CONV_OUTPUT_PADDING, i, 0) - stride));
-  if (*base_attr_str(a, KERN_WINDOW_AUTO_PAD))
-    return base_dim_binary(d, BASE_DIM_MIN, enlarged, base_dim_add(d, enlarged, more));
+  base_dim all = base_dim_add(d, enlarged, more);
+  if (fixed >= 0) return all == BASE_DIM_NONE ? BASE_DIM_NONE : fixed;
+  if (*base_attr_str(a, KERN_WINDOW_AUTO_PAD)) return base_dim_binary(d, BASE_DIM_MIN, enlarged, all);
   int64_t padding =
       base_attr_int_at(a, KERN_WINDOW_PADDING, i, 0) + base_attr_int_at(a, KERN_WINDOW_PADDING, spatial + i, 0);
   return base_dim_add(d, enlarged, base_dim_sub(d, more, base_dim_number(padding)));

@@ -183,7 +183,7 @@ static td_status infer_gather_nd(ir_infer *ctx) {
   if (ops_any_unranked(ctx) || (at->rank && !base_dim_known(at->dims[at->rank - 1])))
     return ir_out_unranked(ctx, 0, x->dtype);
   int64_t tuple = at->rank ? at->dims[at->rank - 1] : 0;
-  if (at->rank < 1 || batch < 0 || batch >= at->rank || batch + tuple > x->rank)
+  if (at->rank < 1 || batch < 0 || batch >= at->rank || tuple > x->rank - batch)
     return ir_infer_fail(ctx, "tuples of %lld indices after %lld batch dimensions do not fit rank %d", (long long)tuple,
                          (long long)batch, x->rank);
   int32_t lead = at->rank - 1, rest = (int32_t)(batch + tuple), rank = lead + x->rank - rest;

@@ -98,7 +98,7 @@ static td_status read_lengths(const base_call *call, group_state *g) {
   if (base_tensor_numel(base_in(call, LAST)) != g->batch) return ops_fail(call, "there is not one length per sample");
   bool first = total == g->queries; /* a prompt: nothing lies before it, and shorter samples are padded at the end */
   for (int64_t b = 0; b < g->batch; b++) {
-    g->lengths[b] = base_min_i64(last[b], INT32_MAX) + 1;
+    g->lengths[b] = base_max_i64(base_min_i64(last[b], INT32_MAX), -INT32_MAX) + 1;
     g->offsets[b] = first ? 0 : g->lengths[b] - g->queries;
     if (g->offsets[b] < 0 || g->offsets[b] > g->past_room || g->lengths[b] < 0 || g->offsets[b] + g->queries > g->room)
       return ops_fail(call, "sample %lld has %lld keys, which do not fit %lld new rows and a past of %lld",

@@ -57,13 +57,13 @@ static td_status infer_mean_i8(ir_infer *ctx) {
   const base_attrs *a = ctx->attrs;
   const td_dtype x = ir_in(ctx, 0)->type.dtype;
   const bool is_signed = base_attr_int(a, KERN_AVG_SIGNED) != 0;
-  const int64_t x_zero = base_attr_int(a, KERN_AVG_X_ZERO),
-                y_zero = base_attr_int(a, KERN_AVG_Y_ZERO) + (is_signed ? 128 : 0);
+  const int64_t x_zero = base_attr_int(a, KERN_AVG_X_ZERO), y_zero = base_attr_int(a, KERN_AVG_Y_ZERO),
+                y_least = is_signed ? -128 : 0;
   const float x_scale = (float)base_attr_float(a, KERN_AVG_X_SCALE),
               y_scale = (float)base_attr_float(a, KERN_AVG_Y_SCALE);
   if ((x != TD_U8 && x != TD_I8) || !base_attr_int(a, KERN_POOL_CHANNELS_LAST))
     return ir_infer_fail(ctx, "x must be of 8 bits, channels last");
-  if (!isfinite(x_scale / y_scale) || x_zero < 0 || x_zero > 255 || y_zero < 0 || y_zero > 255)
+  if (!isfinite(x_scale / y_scale) || x_zero < 0 || x_zero > 255 || y_zero < y_least || y_zero > y_least + 255)
     return ir_infer_fail(ctx, "a scale or zero point is out of range");
   TRY(infer_pool(ctx));
   ctx->out[0].type.dtype = is_signed ? TD_I8 : TD_U8;

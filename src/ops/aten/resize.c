@@ -27,7 +27,7 @@ static base_dim scaled_dim(ir_infer *ctx, base_dim size, double scale) {
   if (base_dim_known(size)) return whole((double)((float)size * (float)scale));
   if (scale == floor(scale)) return base_dim_mul(ctx->dims, size, base_dim_number((int64_t)scale));
   double inverse = 1 / scale;
-  return inverse == floor(inverse) ? base_dim_div(ctx->dims, size, (int64_t)inverse) : ir_fresh(ctx);
+  return inverse < 1e9 && inverse == floor(inverse) ? base_dim_div(ctx->dims, size, (int64_t)inverse) : ir_fresh(ctx);
 }
 
 static td_status infer_scales(ir_infer *ctx, const ir_type *x, const int32_t *axes, uint32_t count, base_dim *dims) {

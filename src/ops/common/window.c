@@ -27,10 +27,11 @@ base_dim ops_window_out(ir_infer *ctx, int32_t spatial, int32_t i, base_dim in, 
   base_dims *d = ctx->dims;
   int64_t stride = base_attr_int_at(ctx->attrs, KERN_WINDOW_STRIDE, i, 1),
           dilation = base_attr_int_at(ctx->attrs, KERN_WINDOW_DILATION, i, 1);
-  if (*base_attr_str(ctx->attrs, KERN_WINDOW_AUTO_PAD)) return base_dim_binary(d, BASE_DIM_CEILDIV, in, stride);
+  base_dim extent = base_dim_add(d, base_dim_mul(d, base_dim_sub(d, kernel, 1), dilation), 1);
+  if (*base_attr_str(ctx->attrs, KERN_WINDOW_AUTO_PAD))
+    return extent == BASE_DIM_NONE ? BASE_DIM_NONE : base_dim_binary(d, BASE_DIM_CEILDIV, in, stride);
   int64_t begin = base_attr_int_at(ctx->attrs, KERN_WINDOW_PADDING, i, 0),
           end = base_attr_int_at(ctx->attrs, KERN_WINDOW_PADDING, spatial + i, 0);
-  base_dim extent = base_dim_add(d, base_dim_mul(d, base_dim_sub(d, kernel, 1), dilation), 1);
   base_dim room = base_dim_sub(d, base_dim_add(d, in, base_dim_number(begin + end)), extent);
   base_dim out = base_dim_add(d, base_dim_binary(d, ceil ? BASE_DIM_CEILDIV : BASE_DIM_FLOORDIV, room, stride), 1);
   if (!ceil) return out;

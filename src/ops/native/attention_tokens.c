@@ -119,7 +119,7 @@ static td_status attention_reference(const base_call *call) {
                  .scale = (float)base_attr_float(call->attrs, KERN_ATTENTION_SCALE),
                  .causal = base_attr_int(call->attrs, KERN_ATTENTION_CAUSAL),
                  .rows = base_attr_int(call->attrs, KERN_ATTENTION_ROWS),
-                 .left = base_attr_int(call->attrs, KERN_ATTENTION_LEFT),
+                 .left = base_min_i64(base_attr_int(call->attrs, KERN_ATTENTION_LEFT), INT32_MAX),
                  .right = -1,
                  .mask_keys = k[ROWS]};
   if (!a.q.at || !a.k.at || !a.v.at) return base_no_memory(call->err, "scratch");

@@ -34,7 +34,34 @@ static inline size_t find_number(const uint8_t *data, size_t size, size_t index,
   return count;
 }
 
-/* A change of the text by `seed`; false: it has no numbers, or no room. */
+/* A number of the text at `at`, with its sign, becomes `text`; false: there is no room. */
+static inline bool put_number(uint8_t *data, size_t *size, size_t max_size, size_t at, size_t length,
+                              const char *text) {
+  const size_t put = strlen(text);
+  if (put > length && put - length > max_size - *size) return false;
+  memmove(data + at + put, data + at + length, *size - at - length);
+  memcpy(data + at, text, put);
+  *size += put - length;
+  return true;
+}
+
+/* Every number that is written as that at `at` becomes `text`: a size of a type stands in other types, too, and one
+ * that changes alone is refused for that, before anything computes with it. */
+static inline void put_everywhere(uint8_t *data, size_t *size, size_t max_size, size_t at, size_t length,
+                                  const char *text) {
+  char old[32];
+  if (length > sizeof old) return;
+  memcpy(old, data + at, length);
+  for (size_t from = 0, where = 0, found = 0; find_number(data + from, *size - from, 0, &where, &found) == 1;) {
+    where += from;
+    const bool same = found == length && memcmp(data + where, old, length) == 0;
+    if (same && !put_number(data, size, max_size, where, found, text)) return;
+    from = where + (same ? strlen(text) : found);
+  }
+}
+
+/* A change of the text by `seed`, of one number, or for an odd one of all that are written as that; false: it has no
+ * numbers, or no room. */
 static inline bool change_number(uint8_t *data, size_t *size, size_t max_size, unsigned int seed) {
   static const char *const ends[] = {"9223372036854775807",
                                      "-9223372036854775808",
@@ -46,16 +73,14 @@ static inline bool change_number(uint8_t *data, size_t *size, size_t max_size, u
                                      "-1",
                                      "0"};
   enum { ENDS = sizeof ends / sizeof *ends };
+  const unsigned int which = seed / 2;
   size_t at = 0, length = 0;
   const size_t count = find_number(data, *size, SIZE_MAX, &at, &length);
   if (count == 0) return false;
-  find_number(data, *size, seed / ENDS % count, &at, &length);
-  const char *text = ends[seed % ENDS];
-  const size_t put = strlen(text);
-  if (*size - length > max_size - put) return false;
-  memmove(data + at + put, data + at + length, *size - at - length);
-  memcpy(data + at, text, put);
-  *size += put - length;
+  find_number(data, *size, which / ENDS % count, &at, &length);
+  const char *text = ends[which % ENDS];
+  if (seed % 2 == 0) return put_number(data, size, max_size, at, length, text);
+  put_everywhere(data, size, max_size, at, length, text);
   return true;
 }
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { CHANGES = 600, GROWTH = 32 }; /* of a file; bytes by which a change makes it longer at most */
+enum { CHANGES = 600, GROWTH = 256 }; /* of a file; bytes by which a change makes it longer at most */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 __attribute__((weak)) size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed);

@@ -42,13 +42,13 @@ static void tell(const import_source *source, const ir_graph *graph) {
   base_arena_free(arena);
 }
 
-static void import(const void *bytes, size_t size, const ir_opset *ops) {
+static void import(const void *bytes, size_t size, uint32_t inputs, const ir_opset *ops) {
   static const td_input_spec specs[2] = {{.dtype = TD_F32, .rank = 2, .dims = {-1, 3}}, {.dtype = TD_I64}};
   import_source source = {.bytes = bytes,
                           .size = size,
                           .format = "torchscript",
                           .inputs = specs,
-                          .input_count = 1 + size % 2,
+                          .input_count = inputs,
                           .brief = size % 3 != 0};
   ir_graph *graph = NULL;
   td_error err = {0};
@@ -68,11 +68,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!ops) return 0;
   }
   if (size > 4 && memcmp(data, "PK", 2) == 0) {
-    import(data, size, ops);
+    import(data, size, 1 + size % 2, ops);
     return 0;
   }
   base_text zip = wrap(data, size);
-  if (zip.length) import(zip.at, zip.length, ops);
+  for (uint32_t inputs = 1; zip.length && inputs <= 2; inputs++) import(zip.at, zip.length, inputs, ops); /* one fits */
   base_text_free(&zip);
   return 0;
 }

@@ -26,3 +26,4 @@ class Net(Module):
       l = torch.add(l, int(2.5))
     _5 = (a, b, c, d, e, _0, f, g, h, i, k, numbers, l)
     return _5
+

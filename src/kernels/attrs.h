@@ -134,7 +134,7 @@ enum { KERN_BINARY_I8_LIST(KERN_ATTR_POSITION) };
 KERN_ATTRS_FROM(KERN_POOL_CHANNELS_LAST + 1, KERN_AVG_I8_BEFORE, KERN_AVG_I8_LIST(KERN_ATTR_POSITION));
 
 /* pack_nbits.h. zeros: zero points are stored; x_bits: x becomes whole numbers of 8 or 16 bits, block by block; 32: it
- * stays f32; or, `pairs`, x and the weights are rounded to bf16. */
+ * stays f32. `pairs`: of 8 bits x and the weights are rounded to bf16, of 16 x is the sum of two bf16. */
 #define KERN_NBITS_LIST(X)                                 \
   X(KERN_NBITS_COLUMNS, NEEDED, "n", BASE_ATTR_INT)        \
   X(KERN_NBITS_BITS, NEEDED, "bits", BASE_ATTR_INT)        \

@@ -31,7 +31,8 @@ typedef struct between {
 static bool is_product(const passes_edit *e, const ir_node_def *node) {
   const bool linear = node->op->id == OP_td_linear;
   if (node->op->id == OP_td_linear_nbits)
-    return passes_int(node, "pairs") && kern_select(KERN_LINEAR_NBITS, TD_BF16, e->setting->isa);
+    return passes_int(node, "pairs") && passes_int(node, "x_bits") == 8 &&
+           kern_select(KERN_LINEAR_NBITS, TD_BF16, e->setting->isa);
   if (!linear && node->op->id != OP_td_conv) return false;
   const ir_type *w = ir_type_of(e->graph, node->in[1]);
   return w->dtype == TD_BF16 && kern_select(linear ? KERN_LINEAR : KERN_CONV, TD_BF16, e->setting->isa) &&

@@ -6,11 +6,11 @@
  *     matmul(x, dequantize(B)), of permute(dequantize(B)) -> linear_nbits(x, W)
  *     gemm(x, dequantize(B), c)                          -> linear_nbits(x, W, c)
  *
- * x of half precision is cast, and the result back. Where the model or the caller lets x be bf16 or less, and rows
- * enough are known to come, tiles multiply pairs of bf16 (`pairs`), of which they are faster than of blocks of whole
- * numbers. Samples do not count: what becomes of one must not follow from how many come.
- * Requires: a verified graph; comes before constants are folded, which would make f32 of the weights, and behind int8,
- * which takes what is quantised on both sides. Keeps: types. Breaks: bit equality: sums are in the kernel's order. */
+ * x of half precision is cast, and the result back. Where x may be of fewer bits, and rows enough are known to come,
+ * tiles multiply it as one bf16 or as two (`pairs`), faster than blocks of whole numbers are. Samples do not count:
+ * what becomes of one must not follow from how many come. Requires: a verified graph; comes before constants are
+ * folded, which would make f32 of the weights, and behind int8, which takes what is quantised on both sides. Keeps:
+ * types. Breaks: bit equality: sums are in the kernel's order. */
 #include "kernels/products/products.h"
 #include "passes/passes_priv.h"
 
@@ -28,7 +28,8 @@ typedef struct weights {
   const base_tensor *groups; /* the block of each k; NULL: they are in order */
   int64_t *order;            /* the k that stands at each place; NULL: its own */
   int64_t x_bits;            /* of whole numbers that x may become; 32: of none */
-  bool pairs;                /* x may become bf16; then: it and the weights do */
+  bool bf16;                 /* x may become that */
+  bool pairs;                /* it becomes one or two, 8 or 16 bits */
   uint8_t *packed;
 } weights;
 
@@ -130,8 +131,8 @@ static bool has_rows(const ir_type *x) {
 /* The kernel of such weights; one that takes bf16 or whole numbers for x where it may, and there is one. */
 static const kern_row *row_of(const passes_edit *e, weights *w, const ir_type *x) {
   const kern_row *tiles = kern_select(KERN_LINEAR_NBITS, TD_BF16, e->setting->isa);
-  w->pairs = w->pairs && tiles && has_rows(x);
-  if (w->pairs) w->x_bits = 32;
+  w->pairs = w->x_bits < 32 && tiles && has_rows(x);
+  if (w->pairs) w->x_bits = w->bf16 ? 8 : 16;
   if (w->pairs) return tiles;
   const kern_row *whole = w->x_bits < 32 ? kern_select(KERN_LINEAR_NBITS_I8, TD_I8, e->setting->isa) : NULL;
   if (whole && kern_nbits_has_whole(&w->l, w->x_bits, whole)) return whole;
@@ -146,7 +147,7 @@ static void choose_bits(const passes_edit *e, const ir_node_def *node, weights *
   const bool keeps = ir_origins_listed(&node->origins, e->setting->keep_f32);
   const kern_precision asked = passes_precision(e, node);
   w->x_bits = keeps ? 32 : base_min_i64(w->x_bits, by_caller[asked]);
-  w->pairs = !keeps && (w->pairs || asked == KERN_PRECISION_BF16 || asked == KERN_PRECISION_INT8);
+  w->bf16 = !keeps && (w->bf16 || asked == KERN_PRECISION_BF16 || asked == KERN_PRECISION_INT8);
 }
 
 static td_status pack(passes_edit *e, weights *w, const ir_type *x, ir_value *packed, bool *fits) {
@@ -222,7 +223,7 @@ static td_status visit_matmul_nbits(passes_edit *e, ir_node id, const ir_node_de
   const base_tensor *b, *scales, *z, *bias;
   weights w = {.l = {.n = n, .k = k, .bits = bits, .block = block},
                .x_bits = passes_int(node, "x_bits"),
-               .pairs = passes_int(node, "pairs") != 0};
+               .bf16 = passes_int(node, "bf16") != 0};
   if (bits == 2 || !constant_of(e, node, 1, n * blocks * (block * bits / 8), &b) ||
       !constant_of(e, node, 2, n * blocks, &scales) || !constant_of(e, node, 4, n, &bias) ||
       !constant_of(e, node, 5, k, &w.groups))

@@ -50,18 +50,20 @@ static void expect_changes(const char *level, const char *text, uint32_t expecte
 #define SECOND "%6 = td::conv(%5, %1) {kernel = [1, 1], " CONV "}\n"
 #define LAST "output \"y\" %7\n"
 
-/* Weights of few bits that are multiplied as pairs, 16 columns of 8 rows, or not. */
-#define FEW_BITS(pairs)                                                                        \
-  "input %0 \"x\": f32[1, 16, 8]\ninput %1 \"w\": u8[128]\n"                                   \
-  "%2 = td::linear_nbits(%0, %1) {n = 8, bits = 4, block_size = 8, panel = 16, pairs = " pairs \
-  "}\n"                                                                                        \
-  "%3 = td::linear_nbits(%2, %1) {n = 8, bits = 4, block_size = 8, panel = 16, pairs = true}\noutput \"y\" %3\n"
+/* Weights of few bits, 16 columns of 8 rows, whose other operand is rounded to bf16, or is the sum of two. */
+#define FEW_BITS(bits)                                                           \
+  "input %0 \"x\": f32[1, 16, 8]\ninput %1 \"w\": u8[128]\n"                     \
+  "%2 = td::linear_nbits(%0, %1) {n = 8, bits = 4, block_size = 8, panel = 16, " \
+  "pairs = true, x_bits = " bits                                                 \
+  "}\n"                                                                          \
+  "%3 = td::linear_nbits(%2, %1) {n = 8, bits = 4, block_size = 8, panel = 16, " \
+  "pairs = true, x_bits = 8}\noutput \"y\" %3\n"
 
 static void weights_of_few_bits_count_as_pairs(void **state) {
   (void)state;
-  expect_changes("avx512_amx", FEW_BITS("true"), 1);
-  expect_changes("avx512_amx", FEW_BITS("false"), 0);
-  expect_changes("avx512_bf16", FEW_BITS("true"), 0);
+  expect_changes("avx512_amx", FEW_BITS("8"), 1);
+  expect_changes("avx512_amx", FEW_BITS("16"), 0);
+  expect_changes("avx512_bf16", FEW_BITS("8"), 0);
 }
 
 static void residuals_are_read_so_too(void **state) {

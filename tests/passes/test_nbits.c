@@ -19,21 +19,29 @@ static void expect_nbits(const char *text) {
 #define BYTES_8 "1, 35, 69, 103, 37, 71, 105, 39"
 #define BYTES_16 BYTES_8 ", " BYTES_8
 
-#define BLOCKS_OF_16(asks)                                                                   \
-  "input %0 \"x\": f32[3, 20]\n"                                                             \
-  "const %1: u8[2, 2, 8] = {" BYTES_16 ", " BYTES_16                                         \
-  "}\n"                                                                                      \
-  "const %2: f32[2, 2] = {0.0078125, 0.015625, -0.0078125, 0.00390625}\n"                    \
-  "const %3: u8[2, 1] = {113, 38}\n"                                                         \
-  "const %4: f32[2] = {0.5, -1}\n"                                                           \
-  "%5 = td::matmul_nbits(%0, %1, %2, %3, %4) {k = 20, n = 2, bits = 4, block_size = 16" asks \
-  "}\n"                                                                                      \
-  "%6 = aten::relu(%5)\noutput \"y\" %6\n"
+/* `x` makes %6, `y` takes %5. */
+#define PRODUCT(x, asks, y)                                                 \
+  x "const %1: u8[2, 2, 8] = {" BYTES_16 ", " BYTES_16                      \
+    "}\n"                                                                   \
+    "const %2: f32[2, 2] = {0.0078125, 0.015625, -0.0078125, 0.00390625}\n" \
+    "const %3: u8[2, 1] = {113, 38}\n"                                      \
+    "const %4: f32[2] = {0.5, -1}\n"                                        \
+    "%5 = td::matmul_nbits(%6, %1, %2, %3, %4) {k = 20, n = 2, bits = 4, block_size = 16" asks "}\n" y
+#define RELU "%7 = aten::relu(%5)\noutput \"y\" %7\n"
+#define BLOCKS_OF_16(asks) PRODUCT("input %6 \"x\": f32[3, 20]\n", asks, RELU)
 
 static void blocks_have_scales_and_zero_points(void **state) {
   (void)state;
   expect_nbits(BLOCKS_OF_16(""));
   expect_nbits(BLOCKS_OF_16(", x_bits = 16"));
+  expect_nbits(PRODUCT("input %6 \"x\": f32[1, 35, 20]\n", ", x_bits = 16", RELU));
+}
+
+/* Sums of a block, before its scale, would not be. */
+static void large_numbers_stay_finite(void **state) {
+  (void)state;
+  expect_nbits(PRODUCT("input %0 \"x\": f32[1, 16, 20]\nconst %8: f32[] = {3e37}\n%6 = aten::mul(%0, %8)\n",
+                       ", x_bits = 16", "%7 = aten::isinf(%5)\noutput \"y\" %7\n"));
 }
 
 /* The fewest that the model or the caller asks for, where kernels have them; of a node that is kept none. */
@@ -78,22 +86,23 @@ static void x_has_as_many_bits_as_are_asked_for(void **state) {
   }
 }
 
-/* Where tiles multiply pairs of bf16, they do so if as much is asked for and rows enough of a sample are known. */
+/* Where there are tiles, they multiply x as one bf16 or two if it may be of fewer bits, and rows enough are known. */
 static void tiles_take_pairs_where_rows_are_known(void **state) {
   (void)state;
   static const struct {
     const char *x, *asks;
     kern_precision precision;
-    bool expected;
-  } rows[] = {{"[1, 16, 16]", "", KERN_PRECISION_BF16, true},
-              {"[1, 16, 16]", "", KERN_PRECISION_INT8, true},
-              {"[1, 16, 16]", "", KERN_PRECISION_F16, false},
-              {"[1, 16, 16]", ", x_bits = 16", KERN_PRECISION_F32, false},
-              {"[1, 16, 16]", ", x_bits = 16, pairs = true", KERN_PRECISION_F32, true},
-              {"[n, 4, 4, 16]", "", KERN_PRECISION_BF16, true},
-              {"[1, 15, 16]", "", KERN_PRECISION_BF16, false},
-              {"[16, 16]", "", KERN_PRECISION_BF16, false},
-              {"[2, n, 16]", "", KERN_PRECISION_BF16, false}};
+    int expected; /* bits; 0: blocks of whole numbers, or f32 */
+  } rows[] = {{"[1, 16, 16]", "", KERN_PRECISION_BF16, 8},
+              {"[1, 16, 16]", "", KERN_PRECISION_INT8, 8},
+              {"[1, 16, 16]", "", KERN_PRECISION_F16, 16},
+              {"[1, 16, 16]", "", KERN_PRECISION_F32, 0},
+              {"[1, 16, 16]", ", x_bits = 16", KERN_PRECISION_F32, 16},
+              {"[1, 16, 16]", ", x_bits = 16, bf16 = true", KERN_PRECISION_F32, 8},
+              {"[n, 4, 4, 16]", "", KERN_PRECISION_BF16, 8},
+              {"[1, 15, 16]", "", KERN_PRECISION_BF16, 0},
+              {"[16, 16]", "", KERN_PRECISION_BF16, 0},
+              {"[2, n, 16]", "", KERN_PRECISION_BF16, 0}};
   static const char *const levels[] = {"avx512_amx", "avx2"};
   for (size_t i = 0; i < sizeof rows / sizeof *rows * 2; i++) {
     const passes_setting setting = {.isa = level_of(levels[i % 2]), .precision = rows[i / 2].precision};
@@ -113,8 +122,9 @@ static void tiles_take_pairs_where_rows_are_known(void **state) {
     text = (base_text){.allocator = &base_libc_allocator};
     assert_int_equal(ir_print(graph, &text), TD_OK);
     const bool tiles = kern_select(KERN_LINEAR_NBITS, TD_BF16, setting.isa) != NULL;
-    assert_int_equal(strstr(text.at, "pairs = true") != NULL && strstr(text.at, "td::linear_nbits"),
-                     kern_select(KERN_LINEAR_NBITS, TD_F32, setting.isa) && tiles && rows[i / 2].expected);
+    const char *pairs = rows[i / 2].expected == 8 ? "x_bits = 8, pairs = true" : "x_bits = 16, pairs = true";
+    assert_int_equal(strstr(text.at, rows[i / 2].expected ? pairs : "pairs = true") != NULL,
+                     tiles && rows[i / 2].expected);
     base_text_free(&text);
     ir_graph_free(graph);
     base_arena_free(arena);
@@ -289,11 +299,16 @@ static void bytes_stand_in_panels(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(blocks_have_scales_and_zero_points),    cmocka_unit_test(x_has_as_many_bits_as_are_asked_for),
-      cmocka_unit_test(tiles_take_pairs_where_rows_are_known), cmocka_unit_test(rows_may_be_in_another_order),
-      cmocka_unit_test(dequantised_matrices_are_not_widened),  cmocka_unit_test(weights_are_rounded_once_to_16_bits),
-      cmocka_unit_test(nodes_that_are_kept_stay_f32),          cmocka_unit_test(weights_of_products_of_bf16_are_pairs),
-      cmocka_unit_test(those_for_tiles_fill_whole_blocks),     cmocka_unit_test(bytes_stand_in_panels)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(blocks_have_scales_and_zero_points),
+                                     cmocka_unit_test(large_numbers_stay_finite),
+                                     cmocka_unit_test(x_has_as_many_bits_as_are_asked_for),
+                                     cmocka_unit_test(tiles_take_pairs_where_rows_are_known),
+                                     cmocka_unit_test(rows_may_be_in_another_order),
+                                     cmocka_unit_test(dequantised_matrices_are_not_widened),
+                                     cmocka_unit_test(weights_are_rounded_once_to_16_bits),
+                                     cmocka_unit_test(nodes_that_are_kept_stay_f32),
+                                     cmocka_unit_test(weights_of_products_of_bf16_are_pairs),
+                                     cmocka_unit_test(those_for_tiles_fill_whole_blocks),
+                                     cmocka_unit_test(bytes_stand_in_panels)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

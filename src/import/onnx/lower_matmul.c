@@ -121,7 +121,7 @@ static void lower_nbits(onnx_node *n) {
                            ARG_INT("bits", onnx_attr_int(n, "bits", 4)),
                            ARG_INT("block_size", onnx_attr_int(n, "block_size", 0)),
                            ARG_INT("x_bits", known ? accuracies[level].bits : 32),
-                           ARG_BOOL("pairs", known && accuracies[level].bf16)};
+                           ARG_BOOL("bf16", known && accuracies[level].bf16)};
   onnx_out(n, 0, onnx_emit(n, "td::matmul_nbits", in, count, args, 6));
 }
 

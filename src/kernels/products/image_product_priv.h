@@ -40,6 +40,8 @@ struct image_product {
   /* Writes a line of the image, of one phase, from a line of x; NULL: it lies beside x. */
   void (*take)(const image_product *p, const char *from, int64_t phase, void *to);
   void (*multiply)(const product_tile *t, int64_t rows, int64_t panels);
+  const float *scales; /* product_tile's, of the first panel; NULL: there are none */
+  int64_t scale_panel, scale_blocks, a_low;
   /* Sums, rows of whole panels, of output pixels from `pixel` on, columns of a group from `column` on. */
   void (*finish)(const image_product *p, float *sums, int64_t pixel, int64_t rows, int64_t group, int64_t column,
                  int64_t columns);

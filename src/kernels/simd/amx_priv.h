@@ -64,4 +64,6 @@ enum { AMX_PANELS = 4, AMX_WIDTH = AMX_PANELS * AMX_COLUMNS };
  * told of rows and words. `panels`: 1, 2, or AMX_PANELS. */
 void KERN_PART_NAME(amx_u8)(const product_tile *t, int64_t rows, int64_t panels);
 void KERN_PART_NAME(amx_bf16)(const product_tile *t, int64_t rows, int64_t panels);
+/* The same of bf16, with scales (product_tile); no start. */
+void KERN_PART_NAME(amx_scaled)(const product_tile *t, int64_t rows, int64_t panels);
 #endif

@@ -17,5 +17,10 @@ typedef struct product_tile {
   int64_t start_pitch;      /* bytes from row to row of that; 0: all rows begin so. Dot instructions take 0 alone */
   void *sums;               /* words: rows of sums_pitch */
   int64_t sums_pitch;
+  /* ---- amx_scaled alone, of one run ---- */
+  const float *scales; /* a panel's columns of each scale_blocks blocks of a panel; */
+  int64_t scale_panel; /* floats from panel to panel */
+  int64_t scale_blocks;
+  int64_t a_low; /* bytes to the second part of A, which is added */
 } product_tile;
 #endif

@@ -10,15 +10,15 @@
  * b: u8 [n, blocks, block_size * bits / 8], packed along k, low bits first. scales: [n * blocks]. Zero points: as many
  * floats, or u8 packed per row; absent: 2^(bits - 1). groups: [k], the block whose scale and zero point each k has;
  * absent: k / block_size. x_bits: kernels may make whole numbers of so many bits of a, a block at
- * a time; 32: they may not. pairs: or bf16 of a and the weights. */
+ * a time; 32: they may not. bf16: or that of a and the weights. */
 
-enum { NBITS_K, NBITS_N, NBITS_BITS, NBITS_BLOCK, NBITS_X_BITS, NBITS_PAIRS };
+enum { NBITS_K, NBITS_N, NBITS_BITS, NBITS_BLOCK, NBITS_X_BITS, NBITS_BF16 };
 static const ir_attr nbits_attrs[] = {{.name = "k", .kind = BASE_ATTR_INT, .required = true},
                                       {.name = "n", .kind = BASE_ATTR_INT, .required = true},
                                       ATTR_INT("bits", 4),
                                       {.name = "block_size", .kind = BASE_ATTR_INT, .required = true},
                                       ATTR_INT("x_bits", 32),
-                                      ATTR_BOOL("pairs", false)};
+                                      ATTR_BOOL("bf16", false)};
 
 static td_status infer_nbits(ir_infer *ctx) {
   const ir_type *a = &ir_in(ctx, 0)->type;

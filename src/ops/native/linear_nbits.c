@@ -1,6 +1,6 @@
 /* linear_nbits.c -- td::linear_nbits(x [..., k], w, bias?, residual?, scale?, shift?) -> [..., n]: a product with
  * constant weights of 4 or 8 bits that have a scale (and a zero point) for each block of k, and an epilogue. Passes
- * make it; weights: kernels/products/pack_nbits.h. `pairs`: as of td::linear. */
+ * make it; weights: kernels/products/pack_nbits.h. `pairs`, x_bits = 8: as of td::linear. */
 #include "kernels/products/products.h"
 #include "ops/common/epilogue_priv.h"
 #include "ops/common/gemm_priv.h"
@@ -14,7 +14,8 @@ static td_status infer(ir_infer *ctx) {
   const ir_type *x = &ir_in(ctx, 0)->type, *w = &ir_in(ctx, 1)->type;
   kern_nbits l;
   if (kern_chain_in_front(ctx->attrs)) return ir_infer_fail(ctx, "a chain in front of a product that takes none");
-  const bool pairs = base_attr_int(ctx->attrs, KERN_NBITS_PAIRS);
+  const int64_t x_bits = base_attr_int(ctx->attrs, KERN_NBITS_X_BITS);
+  const bool of_pairs = base_attr_int(ctx->attrs, KERN_NBITS_PAIRS), pairs = of_pairs && x_bits == 8;
   if ((x->dtype != TD_F32 && !(pairs && x->dtype == TD_BF16)) || w->dtype != TD_U8)
     return ir_infer_fail(ctx, "x must be f32, packed weights u8");
   if (x->rank == IR_UNRANKED) return ir_infer_fail(ctx, "the rank of x must be known");
@@ -24,9 +25,8 @@ static td_status infer(ir_infer *ctx) {
   const base_dim k = dims[x->rank - 1];
   if (w->rank != 1 || !kern_nbits_of(ctx->attrs, base_dim_known(k) ? k : 0, &l))
     return ir_infer_fail(ctx, "bits, blocks or columns are out of range");
-  const int64_t x_bits = base_attr_int(ctx->attrs, KERN_NBITS_X_BITS);
-  if ((x_bits != 8 && x_bits != 16 && x_bits != 32) || (pairs && x_bits < 32))
-    return ir_infer_fail(ctx, "x_bits must be 8, 16 or 32, with pairs that");
+  if (x_bits != 8 && x_bits != 16 && (x_bits != 32 || of_pairs))
+    return ir_infer_fail(ctx, "x_bits must be 8, 16 or, but for pairs, 32");
   if (base_dim_known(k) && base_dim_known(w->dims[0]) && w->dims[0] != l.size)
     return ir_infer_fail(ctx, "packed weights of the wrong length %lld", (long long)w->dims[0]);
   dims[x->rank - 1] = l.n;
@@ -34,10 +34,14 @@ static td_status infer(ir_infer *ctx) {
 }
 
 static float as_bf16(float x) { return base_bf16_to_f32(base_f32_to_bf16(x)); }
+static float as_two_bf16(float x) {
+  const float high = as_bf16(x);
+  return isfinite(high) ? high + as_bf16(x - high) : x;
+}
 
 typedef struct weights_form {
   kern_nbits l;
-  bool pairs;
+  bool rounded; /* to bf16 */
 } weights_form;
 
 static void unpack(const gemm_f32 *g, int64_t k0, int64_t kn, int64_t j0, int64_t jn, float *to) {
@@ -45,7 +49,7 @@ static void unpack(const gemm_f32 *g, int64_t k0, int64_t kn, int64_t j0, int64_
   for (int64_t k = 0; k < kn; k++)
     for (int64_t j = 0; j < jn; j++) {
       const float w = kern_nbits_weight(&form->l, (const uint8_t *)g->b, j0 + j, k0 + k);
-      to[k * GEMM_COLUMNS + j] = form->pairs ? as_bf16(w) : w;
+      to[k * GEMM_COLUMNS + j] = form->rounded ? as_bf16(w) : w;
     }
 }
 
@@ -76,13 +80,14 @@ static float multiply_blocks(const kern_nbits *l, const uint8_t *w, int64_t n, c
   return total;
 }
 
-static td_status multiply_whole(const base_call *call, const kern_nbits *l, const base_f32 *x, int64_t m) {
+static td_status multiply_whole(const base_call *call, const kern_nbits *l, int64_t m) {
+  const base_f32 *x = ops_dense_f32(call, 0);
   const int64_t x_bits = base_attr_int(call->attrs, KERN_NBITS_X_BITS);
   int16_t *q = base_call_scratch(call, (size_t)l->k, sizeof *q);
   float *scales = base_call_scratch(call, (size_t)l->blocks, sizeof *scales);
   base_f32 *out = base_out(call, 0)->data;
   const uint8_t *w = base_in(call, 1)->data;
-  if (!q || !scales) return base_no_memory(call->err, "scratch");
+  if (!x || !q || !scales) return base_no_memory(call->err, "scratch");
   for (int64_t i = 0; i < m; i++, x += l->k) {
     const bool finite = quantise(l, x_bits, x, q, scales);
     for (int64_t n = 0; n < l->n; n++)
@@ -91,24 +96,31 @@ static td_status multiply_whole(const base_call *call, const kern_nbits *l, cons
   return TD_OK;
 }
 
-/* sums += x times w, both as they are, or rounded to bf16. */
-static td_status multiply_floats(const base_call *call, weights_form form, const base_f32 *x, float *sums, int64_t m) {
-  const kern_nbits *l = &form.l;
-  float *rounded = form.pairs ? base_call_scratch(call, (size_t)(m * l->k), sizeof *rounded) : NULL;
+/* x as kernels take it; NULL: there is no memory. */
+static const base_f32 *taken_x(const base_call *call, bool rounded) {
+  const base_f32 *x = ops_dense_f32(call, 0);
+  const int64_t count = base_tensor_numel(base_in(call, 0));
+  if (!x || !base_attr_int(call->attrs, KERN_NBITS_PAIRS)) return x;
+  float *to = base_call_scratch(call, (size_t)count, sizeof *to);
+  for (int64_t i = 0; to && i < count; i++) to[i] = rounded ? as_bf16(x[i]) : as_two_bf16(x[i]);
+  return to;
+}
+
+static td_status multiply_floats(const base_call *call, const weights_form *form, float *sums, int64_t m) {
+  const kern_nbits *l = &form->l;
   gemm_f32 g = {.m = m,
                 .n = l->n,
                 .k = l->k,
-                .a = rounded ? (const base_f32 *)rounded : x,
+                .a = taken_x(call, form->rounded),
                 .a_row = l->k,
                 .a_column = 1,
                 .b = base_in(call, 1)->data,
                 .pack = unpack,
-                .user = &form,
+                .user = form,
                 .c = sums,
                 .c_row = l->n,
                 .block = base_call_scratch(call, GEMM_BLOCK, sizeof *g.block)};
-  if ((form.pairs && !rounded) || !g.block) return base_no_memory(call->err, "scratch");
-  for (int64_t i = 0; rounded && i < m * l->k; i++) rounded[i] = as_bf16(x[i]);
+  if (!g.a || !g.block) return base_no_memory(call->err, "scratch");
   memset(sums, 0, (size_t)(m * l->n) * sizeof *sums);
   ops_gemm_f32(&g);
   return TD_OK;
@@ -116,23 +128,22 @@ static td_status multiply_floats(const base_call *call, weights_form form, const
 
 static td_status reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *out = base_out(call, 0);
-  const int64_t count = base_tensor_numel(out);
-  weights_form form = {.pairs = base_attr_int(call->attrs, KERN_NBITS_PAIRS)};
+  const int64_t count = base_tensor_numel(out), x_bits = base_attr_int(call->attrs, KERN_NBITS_X_BITS);
+  const bool pairs = base_attr_int(call->attrs, KERN_NBITS_PAIRS);
+  weights_form form = {.rounded = pairs && x_bits == 8};
   if (count == 0) return TD_OK;
   if (!kern_nbits_of(call->attrs, x->dims[x->rank - 1], &form.l))
     return ops_fail(call, "%lld elements a row", (long long)form.l.k);
-  const base_f32 *dense_x = ops_dense_f32(call, 0);
+  const int64_t m = count / form.l.n;
   float *sums = out->dtype == TD_F32 ? out->data : base_call_scratch(call, (size_t)count, sizeof *sums);
-  if (!dense_x || !sums) return base_no_memory(call->err, "scratch");
-  const bool whole = base_attr_int(call->attrs, KERN_NBITS_X_BITS) < 32;
-  TRY(whole ? multiply_whole(call, &form.l, dense_x, count / form.l.n)
-            : multiply_floats(call, form, dense_x, sums, count / form.l.n));
+  if (!sums) return base_no_memory(call->err, "scratch");
+  TRY(x_bits < 32 && !pairs ? multiply_whole(call, &form.l, m) : multiply_floats(call, &form, sums, m));
   return ops_apply_epilogue(call, sums);
 }
 
 static const kern_row *kernel(const ir_kernel_query *query) {
   const int64_t x_bits = base_attr_int(query->attrs, KERN_NBITS_X_BITS);
-  const bool whole = x_bits < 32, pairs = base_attr_int(query->attrs, KERN_NBITS_PAIRS);
+  const bool pairs = base_attr_int(query->attrs, KERN_NBITS_PAIRS), whole = x_bits < 32 && !pairs;
   const kern_row *row = whole ? kern_select(KERN_LINEAR_NBITS_I8, TD_I8, query->isa)
                               : kern_select(KERN_LINEAR_NBITS, pairs ? TD_BF16 : TD_F32, query->isa);
   kern_nbits l;
@@ -172,16 +183,20 @@ static bool case_weights(ir_case *c, kern_nbits *l) {
 }
 
 static bool cases(ir_case *c, uint32_t number) {
-  static const int64_t shapes[][4] = {{1, 1, 1, 8},      {1, 32, 16, 32},    {0, 3, 4, 16},    {3, 0, 5, 32},
-                                      {4, 3, 0, 32},     {1, 37, 129, 16},   {2, 33, 65, 32},  {1, 300, 200, 128},
-                                      {6, 13, 64, 8},    {7, 64, 48, 32},    {13, 45, 31, 16}, {97, 111, 53, 64},
-                                      {1, 2100, 70, 32}, {5, 1030, 33, 2048}};
+  static const int64_t shapes[][4] = {{1, 1, 1, 8},      {1, 32, 16, 32},     {0, 3, 4, 16},    {3, 0, 5, 32},
+                                      {4, 3, 0, 32},     {1, 37, 129, 16},    {2, 33, 65, 32},  {1, 300, 200, 128},
+                                      {6, 13, 64, 8},    {7, 64, 48, 32},     {13, 45, 31, 16}, {97, 111, 53, 64},
+                                      {1, 2100, 70, 32}, {5, 1030, 33, 2048}, {40, 96, 80, 32}};
   static const int64_t panels[] = {16, 8, 4};
   static const uint32_t parts[] = {0, BIAS, BIAS | RESIDUAL, SCALE | SHIFT, BIAS | CHAIN};
   static const kern_act acts[] = {KERN_ACT_none, KERN_ACT_relu, KERN_ACT_clamp, KERN_ACT_leaky_relu};
-  static const int64_t x_bits[] = {32, 8, 16, 32, 32}; /* the last two of pairs */
-  static const uint32_t bf16[] = {0, BF16_X, BF16_RESULT, BF16_X | BF16_RESIDUAL | BF16_RESULT};
-  enum { VARIANTS = 60, PAIRS = 3 }; /* panels, bits, zero points, x_bits */
+  static const struct {
+    int64_t x_bits;
+    bool pairs;
+    uint32_t bf16;
+  } kinds[] = {{32, false, 0}, {8, false, 0}, {16, false, 0},
+               {8, true, 0},   {16, true, 0}, {8, true, BF16_X | BF16_RESIDUAL | BF16_RESULT}};
+  enum { LAYOUTS = 12, VARIANTS = LAYOUTS * OPS_COUNT(kinds) }; /* panels, bits, zero points */
   const uint32_t which = number / VARIANTS, variant = number % VARIANTS;
   if (which >= OPS_COUNT(shapes)) return false;
   const int64_t *s = shapes[which], one[] = {s[0], s[1]}, two[] = {2, s[0], s[1]};
@@ -194,15 +209,12 @@ static bool cases(ir_case *c, uint32_t number) {
                   .zeros = variant / 6 % 2};
   int64_t y[] = {2, s[0], s[2]};
   const uint32_t some = parts[(which + variant) % OPS_COUNT(parts)];
-  const bool pairs = variant / 12 >= PAIRS;
-  ops_case_arg(c, ARG_INT("x_bits", x_bits[variant / 12]));
-  if (pairs) ops_case_arg(c, ARG_BOOL("pairs", true));
+  const uint32_t without = (some & RESIDUAL ? 0 : BF16_RESIDUAL) | (some & CHAIN ? BF16_RESULT : 0);
+  ops_case_arg(c, ARG_INT("x_bits", kinds[variant / LAYOUTS].x_bits));
+  ops_case_arg(c, ARG_BOOL("pairs", kinds[variant / LAYOUTS].pairs));
   return ops_case_in(c, TD_F32, batched ? 3 : 2, batched ? two : one, OPS_NORMAL, 1) && case_weights(c, &l) &&
          ops_case_epilogue(c, some, acts[variant % OPS_COUNT(acts)], false, batched ? 3 : 2, batched ? y : y + 1) &&
-         (!pairs || some & CHAIN ||
-          ops_case_bf16(
-              c, bf16[(which + variant / 12) % OPS_COUNT(bf16)] & (some & RESIDUAL ? ~0u : ~(uint32_t)BF16_RESIDUAL),
-              some));
+         ops_case_bf16(c, kinds[variant / LAYOUTS].bf16 & ~without, some);
 }
 
 OPS_DECLARE(linear_nbits);

@@ -118,7 +118,11 @@ static void multiply_tile(const image_product *p, const block *b, const rows_cut
                           .start = start,
                           .start_pitch = cut->run ? IMAGE_WIDTH * (int64_t)sizeof *sums : 0,
                           .sums = sums,
-                          .sums_pitch = IMAGE_WIDTH};
+                          .sums_pitch = IMAGE_WIDTH,
+                          .scales = p->scales ? p->scales + which * p->scale_panel : NULL,
+                          .scale_panel = p->scale_panel,
+                          .scale_blocks = p->scale_blocks,
+                          .a_low = p->a_low};
   if (p->blocks > 0) p->multiply(&t, rows, panels);
   for (int64_t r = 0; p->blocks == 0 && r < rows; r++)
     for (int64_t i = 0; i < panels * V_LANES; i++)

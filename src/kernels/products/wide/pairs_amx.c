@@ -24,6 +24,7 @@ typedef struct product {
   int64_t out_pitch, out_size;
   float *made;             /* lines of x by `front` */
   const kern_nbits *nbits; /* how the weights are packed; NULL: as pairs */
+  bool *odd;               /* rows that are multiplied by themselves; NULL: x is rounded, and none is */
 } product;
 
 /* ---- the image of a block ---- */
@@ -230,6 +231,48 @@ static void finish(const image_product *amx, float *sums, int64_t pixel, int64_t
   put_rows(&all, sums, rows, columns);
 }
 
+/* ---- weights of few bits ---- */
+
+static void unpack(const image_product *amx, int64_t panel, int64_t panels, char *to) {
+  const product *p = (const product *)amx;
+  const nbits_panels n = {p->nbits, (const uint8_t *)amx->w, panel, panels, amx->c.stored, p->odd != NULL};
+  KERN_PART_NAME(nbits_pairs)(&n, to);
+}
+
+/* A row as two of bf16, what it is rounded to and the rest. One that holds something infinite, or so large that its
+ * products with whole numbers are, is odd: it is zeros here. */
+static void take_parts(const image_product *amx, const char *from, int64_t phase, void *image) {
+  const product *p = (const product *)amx;
+  const int64_t stored = amx->c.stored, k = amx->c.group_in;
+  const float *x = (const float *)(const void *)from;
+  uint16_t *to = image;
+  vf most = v_zero();
+  (void)phase;
+  for (int64_t i = 0; i < k; i += V_LANES) {
+    const int64_t lanes = base_min_i64(V_LANES, k - i);
+    const vf a = v_load_n(x + i, lanes);
+    p_store(to + i, a, lanes);
+    p_store(to + stored + i, v_sub(a, p_load(to + i, lanes)), lanes);
+    most = v_max(v_abs(a), most);
+  }
+  bool *odd = &p->odd[(from - amx->x) / amx->x_line];
+  *odd = v_highest(most) >= 0x1p64f;
+  for (int64_t part = 0; part < 2; part++, to += stored) {
+    if (*odd) memset(to, 0, (size_t)stored * sizeof *to);
+    memset(to + k, 0, (size_t)(stored - k) * sizeof *to);
+  }
+}
+
+static void finish_parts(const image_product *amx, float *sums, int64_t pixel, int64_t rows, int64_t group,
+                         int64_t column, int64_t columns) {
+  const product *p = (const product *)amx;
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t i = 0; p->odd[pixel + r] && i < columns; i++)
+      sums[r * AMX_WIDTH + i] = kern_nbits_multiply(p->nbits, (const uint8_t *)amx->w, column + i,
+                                                    (const float *)(const void *)(amx->x + (pixel + r) * amx->x_line));
+  finish(amx, sums, pixel, rows, group, column, columns);
+}
+
 /* ---- the operators ---- */
 
 static void set_sizes(product *p, int64_t pitch, uint32_t workers) {
@@ -241,8 +284,10 @@ static void set_sizes(product *p, int64_t pitch, uint32_t workers) {
   amx->size = sizeof(uint16_t);
   amx->weights = sizeof(uint32_t);
   amx->rows = planes;
-  amx->blocks = base_ceil_div(pairs, AMX_ROWS);
-  amx->words = amx->blocks ? pairs / amx->blocks : 0;
+  if (!p->odd) {
+    amx->blocks = base_ceil_div(pairs, AMX_ROWS);
+    amx->words = amx->blocks ? pairs / amx->blocks : 0;
+  }
   amx->lies = merged && !p->front && p->x_size == amx->size && c->stored == c->group_in;
   amx->channels = KERN_PART_NAME(image_spread)(c->stored, amx->size);
   if (planes) amx->channels = c->stored / a[2].kernel;
@@ -256,6 +301,13 @@ static void set_sizes(product *p, int64_t pitch, uint32_t workers) {
   amx->make_lines = p->front ? make_lines : NULL;
   amx->multiply = KERN_PART_NAME(amx_bf16);
   amx->finish = finish;
+  if (p->odd) {
+    amx->channels = KERN_PART_NAME(image_spread)(2 * c->stored, amx->size);
+    amx->a_low = c->stored * amx->size;
+    amx->take = take_parts;
+    amx->multiply = KERN_PART_NAME(amx_scaled);
+    amx->finish = finish_parts;
+  }
   KERN_PART_NAME(image_cut)(amx, workers);
 }
 
@@ -291,10 +343,10 @@ static td_status multiply(const base_call *call, product *p) {
   return KERN_PART_NAME(image_run)(call, &p->amx);
 }
 
-static td_status multiply_rows(const base_call *call, product *p) {
+/* Sizes of rows of a matrix, of which `stored` numbers meet weights. */
+static void rows_of(const base_call *call, kern_conv *c) {
   const base_tensor *x = base_in(call, 0), *out = base_out(call, 0);
   const kern_conv_axis one = {1, 1, 1, 1, 0, 1};
-  kern_conv *c = &p->amx.c;
   *c = (kern_conv){.axis = {one, one, one},
                    .batch = 1,
                    .groups = 1,
@@ -304,16 +356,27 @@ static td_status multiply_rows(const base_call *call, product *p) {
                    .out_size = 1};
   c->stored = kern_tiles_depth(c->group_in);
   for (int32_t i = 0; i < x->rank - 1; i++) c->out_size *= x->dims[i];
-  return multiply(call, p);
 }
 
 td_status KERN_PART_NAME(linear_bf16_amx)(const base_call *call) {
-  return multiply_rows(call, &(product){.x_size = 0});
+  product p = {.x_size = 0};
+  rows_of(call, &p.amx.c);
+  return multiply(call, &p);
 }
 
-static void unpack(const image_product *amx, int64_t panel, int64_t panels, char *to) {
-  const product *p = (const product *)amx;
-  KERN_PART_NAME(nbits_pairs)(p->nbits, (const uint8_t *)amx->w, panel, panels, amx->c.stored, to);
+/* Two parts of each row times whole numbers: blocks of a tile, as long as fill a block of these. */
+static td_status take_two_parts(const base_call *call, product *p) {
+  image_product *amx = &p->amx;
+  const kern_nbits *l = p->nbits;
+  amx->words = AMX_ROWS;
+  while (l->block / 2 % amx->words) amx->words--;
+  amx->blocks = base_ceil_div(l->k, 2 * amx->words);
+  amx->c.stored = amx->blocks * amx->words * 2;
+  amx->scales = (const float *)base_in(call, 1)->data;
+  amx->scale_panel = l->blocks * V_LANES;
+  amx->scale_blocks = l->block / 2 / amx->words;
+  p->odd = base_call_scratch(call, (size_t)amx->c.out_size, sizeof *p->odd);
+  return p->odd ? TD_OK : base_no_memory(call->err, "scratch");
 }
 
 td_status KERN_PART_NAME(linear_nbits_amx)(const base_call *call) {
@@ -323,7 +386,9 @@ td_status KERN_PART_NAME(linear_nbits_amx)(const base_call *call) {
   if (!kern_nbits_of(call->attrs, x->dims[x->rank - 1], &l))
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "td::linear_nbits: rows of %lld elements",
                      (long long)x->dims[x->rank - 1]);
-  return multiply_rows(call, &p);
+  rows_of(call, &p.amx.c);
+  if (base_attr_int(call->attrs, KERN_NBITS_X_BITS) == 16) TRY(take_two_parts(call, &p));
+  return multiply(call, &p);
 }
 
 td_status KERN_PART_NAME(conv_bf16_amx)(const base_call *call) {

@@ -7,6 +7,10 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static const uint32_t counts[] = {1, 2, 3, 4, 8, 64};
@@ -247,6 +251,91 @@ static void affinity_changes(void **state) {
   run_pool_free(pool);
 }
 
+/* ---- a quota that changes ---- */
+
+enum { LEFT_OUT = 77 };
+
+static bool put(const char *folder, const char *name, const char *text) {
+  char path[128];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  FILE *file = fopen(path, "w");
+  if (!file) return false;
+  const bool written = fputs(text, file) >= 0;
+  return fclose(file) == 0 && written;
+}
+
+/* As a control group says it by version 2 and by version 1. 0: no limit. */
+static bool put_quota(const char *folder, int percent) {
+  char two[32] = "max 100000", one[32] = "-1", path[64];
+  if (percent) snprintf(two, sizeof two, "%d 100000", 1000 * percent);
+  if (percent) snprintf(one, sizeof one, "%d", 1000 * percent);
+  bool done = put(folder, "cpu.max", two);
+  static const char *const places[] = {"cpu", "cpu,cpuacct", "cpuacct,cpu"};
+  for (int i = 0; i < 3; i++) {
+    snprintf(path, sizeof path, "%s/%s", folder, places[i]);
+    mkdir(path, 0755);
+    done = done && put(path, "cpu.cfs_quota_us", one) && put(path, "cpu.cfs_period_us", "100000");
+  }
+  return done;
+}
+
+/* In front of this process's own group, whose files it may not write in most containers, are files of ours from now
+ * on. False: the system lets nobody do that here, or has no groups. */
+static bool replace_groups(const char *folder) {
+  return (unshare(CLONE_NEWNS) == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0) &&
+         mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 && put_quota(folder, 150) &&
+         mount(folder, "/sys/fs/cgroup", NULL, MS_BIND, NULL) == 0 && sys_process_share().quota_cpus == 1.5;
+}
+
+/* Fewer threads and more again, in runs that go on meanwhile. The exit status. */
+static int follow_quota(const char *folder) {
+  static const struct {
+    int percent;
+    uint32_t threads;
+  } steps[] = {{100, 1}, {200, 2}, {150, 1}, {0, 2}, {50, 1}, {250, 2}};
+  cpu_set_t all;
+  if (sched_getaffinity(0, sizeof all, &all) != 0 || CPU_COUNT(&all) < 2) return LEFT_OUT;
+  if (!replace_groups(folder) || !put_quota(folder, 0)) return LEFT_OUT;
+  run_pool *pool = open_pool(2, 1000);
+  run_team *team = open_team(pool, 0);
+  if (run_pool_threads(pool) < 2) return LEFT_OUT;
+  pool->look_ns = 1000;
+  run_team_enter(team, true);
+  for (size_t k = 0; k < sizeof steps / sizeof *steps; k++) {
+    if (!put_quota(folder, steps[k].percent)) return 2;
+    for (int i = 0; i < 5000 && run_team_threads(team) != steps[k].threads; i++) {
+      tally t = {0};
+      if (run_team_share(team, 2, count_tasks, &t, NULL) != TD_OK) return 3;
+      for (uint32_t task = 0; task < TASKS; task++)
+        if (t.taken[task] != 1) return 4;
+      usleep(1000);
+    }
+    if (run_team_threads(team) != steps[k].threads) return 10 + (int)k;
+  }
+  run_team_leave(team);
+  run_team_free(team);
+  run_pool_free(pool);
+  return 0;
+}
+
+/* The first test: none has made threads before it forks. */
+static void quota_changes(void **state) {
+  (void)state;
+  char folder[] = "/tmp/treadle-quota-XXXXXX", command[64];
+  int status = -1;
+  assert_non_null(mkdtemp(folder));
+  const pid_t child = fork();
+  if (child == 0) _exit(follow_quota(folder));
+  assert_int_equal(waitpid(child, &status, 0), child);
+  snprintf(command, sizeof command, "rm -r %s", folder);
+  assert_int_equal(system(command), 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == LEFT_OUT) {
+    print_message("left out: one CPU alone, no control groups, or no mounts of a process's own\n");
+    skip();
+  }
+  if (status != 0) fail_msg("status %x", (unsigned)status);
+}
+
 static void a_pool_ends_at_any_time(void **state) {
   (void)state;
   for (uint32_t i = 0; i < 12; i++) {
@@ -467,7 +556,8 @@ static void jobs_without_a_pool(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(each_task_is_done_once),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(quota_changes),
+                                     cmocka_unit_test(each_task_is_done_once),
                                      cmocka_unit_test(jobs_without_a_pool),
                                      cmocka_unit_test(an_error_of_a_worker_comes_out),
                                      cmocka_unit_test(shares_by_weight),

@@ -21,9 +21,16 @@ static const char *exception_of(int32_t status) {
   return "InternalServerException";
 }
 
+/* Where memory ended while the request was read, what it lacks may be what there was no room for: no client is blamed.
+ */
 static void refuse(serve_job *job, int32_t status, const char *type, const char *format, va_list args) {
   char text[2048];
   vsnprintf(text, sizeof text, format, args);
+  if (status < 500 && status != 413 && job->arena && base_arena_failed(job->arena)) {
+    status = job->is_over ? 503 : 507;
+    type = NULL;
+    strcpy(text, "out of memory");
+  }
   job->reply.length = 0;
   job->reply_json = 0;
   job->status = status;

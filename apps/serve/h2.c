@@ -42,6 +42,7 @@ struct serve_h2 {
   const char *client;
   uint32_t roles, streams, listeners; /* listeners: streams that are told of health */
   bool blocked, sending;              /* sending: within serve_h2_send */
+  bool is_broken;                     /* there was no memory to say what its client waits for */
   bool is_ending;                     /* no new requests; then, once there are no streams: */
   serve_frames frames;
   bool is_asked, has_read; /* the client is asked whether it has read all, and has */
@@ -57,6 +58,11 @@ static void split_query(serve_job *job) {
   const size_t length = (size_t)(query - job->path.at);
   job->query = (base_str){query + 1, job->path.length - length - 1};
   job->path.length = length;
+}
+
+/* What nghttp2 made of a reply: a stream without one would wait, so the connection ends. */
+static void check(serve_h2 *h, int result) {
+  if (nghttp2_is_fatal(result)) h->is_broken = true;
 }
 
 /* It ends here, answered or not. */
@@ -134,7 +140,7 @@ static ssize_t read_reply(nghttp2_session *session, int32_t id, uint8_t *to, siz
   if (s->is_grpc) {
     const nghttp2_nv trailer = field("grpc-status", s->job.watched ? "14" : "0"); /* SERVE_GRPC_UNAVAILABLE */
     *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-    nghttp2_submit_trailer(session, id, &trailer, 1);
+    check(s->h, nghttp2_submit_trailer(session, id, &trailer, 1));
   }
   return (ssize_t)put;
 }
@@ -149,14 +155,14 @@ static void submit_grpc(stream *s, const nghttp2_data_provider *reply) {
                                     field("x-request-id", job->id)};
   if (job->status < 300) {
     write_length(s);
-    nghttp2_submit_response(s->h->session, s->id, fields, 3, reply);
+    check(s->h, nghttp2_submit_response(s->h->session, s->id, fields, 3, reply));
     return;
   }
   snprintf(s->texts[0], sizeof s->texts[0], "%u", serve_grpc_status(job));
   encode_message(s->texts[1], sizeof s->texts[1], job->reply.at ? job->reply.at : "", job->reply.length);
   fields[3] = field("grpc-status", s->texts[0]);
   fields[4] = field("grpc-message", s->texts[1]);
-  nghttp2_submit_response(s->h->session, s->id, fields, 5, NULL);
+  check(s->h, nghttp2_submit_response(s->h->session, s->id, fields, 5, NULL));
 }
 
 static void submit_rest(stream *s, const nghttp2_data_provider *reply) {
@@ -188,7 +194,8 @@ static void submit_rest(stream *s, const nghttp2_data_provider *reply) {
     snprintf(s->texts[2], sizeof s->texts[2], "%zu", json);
     fields[count++] = field("inference-header-content-length", s->texts[2]);
   }
-  nghttp2_submit_response(s->h->session, s->id, fields, count, base_str_is(job->method, "HEAD") ? NULL : reply);
+  check(s->h,
+        nghttp2_submit_response(s->h->session, s->id, fields, count, base_str_is(job->method, "HEAD") ? NULL : reply));
 }
 
 /* A reply of REST in parts: a stream that ends in the middle of it is reset. */
@@ -276,7 +283,7 @@ static ssize_t read_calls(nghttp2_session *session, int32_t id, uint8_t *to, siz
   encode_message(s->texts[1], sizeof s->texts[1], text, strlen(text));
   const nghttp2_nv trailers[] = {field("grpc-status", s->texts[0]), field("grpc-message", s->texts[1])};
   *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
-  nghttp2_submit_trailer(session, id, trailers, status ? 2 : 1);
+  check(s->h, nghttp2_submit_trailer(session, id, trailers, status ? 2 : 1));
   return (ssize_t)put;
 }
 
@@ -325,8 +332,8 @@ static void open_calls(stream *s, uint32_t kind) {
   job->status = 200;
   serve_name_request(job, s->request_id, s->parent);
   s->calls = serve_calls_open(job, kind, s->is_packed, calls_ready, s);
-  if (s->calls) nghttp2_submit_response(s->h->session, s->id, fields, 3, &replies);
-  else nghttp2_submit_rst_stream(s->h->session, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_INTERNAL_ERROR);
+  check(s->h, s->calls ? nghttp2_submit_response(s->h->session, s->id, fields, 3, &replies)
+                       : nghttp2_submit_rst_stream(s->h->session, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_INTERNAL_ERROR));
 }
 
 /* ---- requests ---- */
@@ -389,6 +396,7 @@ static void dispatch(stream *s) {
   job->is_torch = serve_is_torch(job->path);
   if (!s->is_grpc && !base_str_is(job->method, "HEAD")) job->extend = extend;
   if (s->is_refused && job->is_over) serve_refuse_memory(job);
+  else if (s->is_refused && job->is_short) serve_refuse(job, 507, "out of memory");
   else if (s->is_refused) serve_refuse(job, 413, "the request is too large");
   else if (!s->is_grpc) answered = route_rest(s);
   else if (take_message(s)) answered = serve_grpc(job);
@@ -609,7 +617,7 @@ bool serve_h2_send(serve_h2 *h) {
     works = nghttp2_session_send(h->session) == 0;
   } while (works && !h->blocked && serve_h2_watch(h) + go_on(h) + ask_last(h) > 0);
   h->sending = false;
-  if (!works) return false;
+  if (!works || h->is_broken) return false;
   if (h->is_ending && !h->streams) return h->blocked || !h->has_read;
   return nghttp2_session_want_read(h->session) || nghttp2_session_want_write(h->session); /* else it has failed */
 }

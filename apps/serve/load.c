@@ -161,13 +161,9 @@ td_status serve_scale(serve_version *v, uint32_t workers, td_error *err) {
 }
 
 static const char *path_in(const char *store, base_arena *arena, const char *url) {
-  base_text path = {.allocator = &base_libc_allocator};
   if (!strncmp(url, "file://", 7)) url += 7;
   if (!store || !*url || strchr(url, '/') || strchr(url, '\\') || *url == '.' || strstr(url, "://")) return NULL;
-  base_text_print(&path, "%s/%s", store, url);
-  char *copy = path.failed ? NULL : base_arena_slice(arena, path.at, path.length);
-  base_text_free(&path);
-  return copy;
+  return base_arena_format(arena, "%s/%s", store, url);
 }
 
 const char *serve_store_path(const serve_server *server, base_arena *arena, const char *url) {

@@ -89,6 +89,7 @@ static void refuse(loop *l, connection *c, int32_t status) {
   c->close_after = c->refused = true;
   split_target(c);
   c->job.is_torch = c->head.target.length && serve_is_torch(c->head.target);
+  if (c->job.is_short) status = 507;
   if (c->job.is_over) serve_refuse_memory(&c->job);
   else serve_refuse(&c->job, status, "%s", http_reason(status));
   connection_reply(l, c);
@@ -256,7 +257,7 @@ static void receive(loop *l, connection *c) {
     int state = 1;
     for (int i = 0; i < TURNS && state > 0; i++) state = receive_body(c);
     if (state >= 0) advance(l, c);
-    else if (c->job.is_over) refuse(l, c, 503);
+    else if (c->job.is_over || c->job.is_short) refuse(l, c, 503);
     else connection_drop(l, c);
     return;
   }
@@ -423,7 +424,7 @@ static td_status listen_all(loop *l, td_error *err) {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = &l->listeners[i]};
     if (!address->roles) continue;
     TRY(serve_listen(address, &l->listeners[i], err));
-    epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->listeners[i], &event);
+    if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->listeners[i], &event) != 0) return base_no_memory(err, "an address");
   }
   for (int i = 0; i < SERVE_ADDRESSES; i++)
     if (l->listeners[i] >= 0) serve_print_address(&l->server->options.addresses[i]);
@@ -511,7 +512,7 @@ static td_status open_loop(loop *l, td_error *err) {
     c->receiving = false;
   }
   struct epoll_event event = {.events = EPOLLIN, .data.ptr = &l->server->done_event};
-  epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->server->done_event, &event);
+  if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->server->done_event, &event) != 0) return base_no_memory(err, "an event");
   return TD_OK;
 }
 

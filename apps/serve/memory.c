@@ -61,6 +61,7 @@ bool serve_grow_body(serve_job *job, size_t cap) {
   char *longer = realloc(job->body, cap);
   if (!longer) {
     discount(job, more);
+    job->is_short = true;
     return false;
   }
   job->body = longer;

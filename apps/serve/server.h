@@ -64,6 +64,7 @@ struct serve_job {
   uint64_t refused_bytes; /* that it asked for last */
   uint32_t beyond;        /* bytes that it took although the budget was used up */
   bool is_over;           /* the budget had no room for them */
+  bool is_short;          /* the system had none for its body */
   base_arena *arena;      /* of texts and tensors of this request */
   char *body;
   size_t count, cap; /* of the body: bytes there are, and room */
@@ -347,7 +348,7 @@ void serve_begin_job(serve_job *job, serve_server *server);
 bool serve_has_room(serve_job *job, uint64_t bytes); /* for a body of so many, as things are now */
 /* Adds to the body. `room`: bytes that may be allocated beyond what the body has. False: too large, or no memory. */
 bool serve_add_body(serve_job *job, const void *bytes, size_t count, size_t room);
-bool serve_grow_body(serve_job *job, size_t cap); /* false: out of memory, or job->is_over */
+bool serve_grow_body(serve_job *job, size_t cap); /* false: job->is_short or job->is_over */
 void serve_free_body(serve_job *job);
 void serve_drop_bytes(serve_job *job, char *body, size_t cap); /* of what was its body before */
 uint64_t serve_held(const serve_server *server);

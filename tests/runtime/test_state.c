@@ -131,6 +131,7 @@ static void grows(void **state) {
       rig_run(&r);
       assert_int_equal(rig_value(&r, 1)->list.count, run + 2);
       assert_int_equal(rig_value(&r, 2)->kind, run ? BASE_TENSOR : BASE_NOTHING);
+      if (run == 1) expect_state(&r, r.session, 0, "2x3: 1 2 1 3 4 2");
     }
     assert_int_equal(rig_output(&r, 0)->dims[1], 30);
     expect_tensor(&r, &rig_value(&r, 1)->list.items[1].tensor, "2x2: 1 2 3 4");
@@ -145,6 +146,43 @@ static void grows(void **state) {
 }
 
 /* The last step fails: an index that is out of range. What came before it changed nothing. */
+/* A state that grows, stays, and is nothing again: where the new value is made changes with its sizes from run to run,
+ * the numbers do not. */
+static void sizes_come_and_go(void **state) {
+  (void)state;
+  static const char text[] =
+      "const %9: f32[0] = {}\n"
+      "const %8: f32[1] = {1}\n"
+      "const %10: i64[1] = {0}\n"
+      "const %11: i64[1] = {3}\n"
+      "input %0 \"x\": f32[n]\n"
+      "state %1 \"cache\": f32[past] = %9\n"
+      "%2 = aten::cat(%1, %0) {dim = 0}\n"
+      "%3 = aten::slice(%2, %10, %11, %10)\n"
+      "%4 = aten::add(%3, %8)\n"
+      "output \"all\" %2\n"
+      "store %1 = %4\n";
+  static const struct {
+    const char *x, *expected;
+  } runs[] = {{"2: 1 2", "2: 2 3"},      {"0:", "2: 3 4"}, {"0:", "2: 4 5"}, {"1: 7", "3: 5 6 8"}, {"1: 3", "3: 6 7 9"},
+              {"0:", "3: 7 8 10"},       {NULL, "0:"},     {"0:", "0:"},     {"2: 1 1", "2: 2 2"}, {"0:", "2: 3 3"},
+              {"4: 1 2 3 4", "3: 4 4 2"}};
+  EACH_BACKEND(b) {
+    rig r;
+    rig_open(&r, text, backends[b]);
+    for (size_t k = 0; k < sizeof runs / sizeof *runs; k++) {
+      if (runs[k].x) {
+        rig_feed(&r, 0, TD_F32, runs[k].x);
+        rig_run(&r);
+      } else {
+        assert_int_equal(run_reset_states(r.session, &r.err), TD_OK);
+      }
+      expect_state(&r, r.session, 0, runs[k].expected);
+    }
+    rig_close(&r);
+  }
+}
+
 static void failure_changes_nothing(void **state) {
   (void)state;
   static const char text[] =
@@ -228,6 +266,7 @@ int main(void) {
       cmocka_unit_test(sessions_are_apart),
       cmocka_unit_test(can_be_set),
       cmocka_unit_test(grows),
+      cmocka_unit_test(sizes_come_and_go),
       cmocka_unit_test(failure_changes_nothing),
       cmocka_unit_test(misfit_is_refused),
       cmocka_unit_test(lack_of_memory_changes_nothing),

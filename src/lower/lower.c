@@ -229,17 +229,18 @@ static td_status add_copy(lowering *l, uint32_t from, const ir_type *type, const
   return add_move(l, from, *to, origins);
 }
 
+/* A tensor that has the type of v, without memory; false: sizes are open, or no memory could hold it. */
 static bool known_tensor(const lowering *l, ir_value v, base_value *value) {
   const ir_info *info = &ir_value_of(l->graph, v)->info;
-  int64_t dims[BASE_MAX_RANK];
-  if (info->type.kind > IR_BOOL || info->type.rank < 0) return false;
-  for (int32_t i = 0; i < info->type.rank; i++) {
-    if (!base_dim_known(info->type.dims[i])) return false;
-    dims[i] = info->type.dims[i];
-  }
-  *value = (base_value){
-      .kind = BASE_TENSOR,
-      .tensor = base_tensor_of(value /* only its strides count */, info->type.dtype, info->type.rank, dims)};
+  const ir_type *type = &info->type;
+  const int64_t count = type->kind == IR_TENSOR                    ? ir_known_count(type)
+                        : type->kind <= IR_BOOL && type->rank >= 0 ? 1
+                                                                   : -1;
+  size_t bytes;
+  if (count < 0 || !base_dtype_bytes(type->dtype, count, &bytes) || bytes > INT64_MAX / 2) return false;
+  *value =
+      (base_value){.kind = BASE_TENSOR,
+                   .tensor = base_tensor_of(value /* only its strides count */, type->dtype, type->rank, type->dims)};
   if (info->constant) value->tensor = *info->constant;
   return true;
 }

@@ -34,6 +34,7 @@ TOKENS = re.compile(r"""(?P<skip>^static\ bool\ \w+\((?:const\ )?ir_case\ \*.*?^
                     r"""|(?P<swap>(?<=[ ])(?:<=?|>=?|==|!=|&&|\|\||\+=?|-=?)(?=[ ])|\b(?:true|false)\b)"""
                     r"""|(?P<not>(?<=[( ])!(?=\w))|(?P<number>(?<=[\[( ])\d+(?=[\]);, ]))""", re.S | re.M | re.X)
 BESIDE = {"kernels": ["ops"]}  # rooms whose tests are a room's, too: kernels are run on the cases of operators
+CHECKS = {"serve": ["workflows", "sequences", "grpc", "handlers"]}  # of a room's tests those that are programs in tools/
 Fault = collections.namedtuple("Fault", "path at old new")
 
 
@@ -97,6 +98,8 @@ def noticed(path, room, near_alone):
     own = f"test_{path.stem}"
     steps = [(own, build_and_run([own]))] if own in near else []
     steps += [(f"tests of {room}", build_and_run(near))] if near else []
+    steps += [(f"check_{name}", f"cmake --build build && /usr/bin/python3 tools/check_{name}.py build")
+              for name in CHECKS.get(room, [])]
     if not (near and near_alone):
         steps += [("another test", f"cmake --build build && {TEST}"),
                   ("ONNX's cases", "check_onnx build native && check_onnx build eager"),

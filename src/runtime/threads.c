@@ -3,7 +3,8 @@
  * Data that a core has written is in its own caches. Another core reads it at a small fraction of the speed at which it
  * reads its own: a step with little work per byte loses more by that than a second thread gains. What matters is which
  * thread last wrote the operands: steps of little work stay on the caller's thread if it wrote them, and run on several
- * threads if those did. */
+ * threads if those did. What they write over, which another core may have, is not counted here: who had it depends on
+ * where memory was planned. The simulator counts it (bench/walk.h). */
 #include "runtime/steps_priv.h"
 
 /* Elements of all operands: even a product of these takes less than a hand-over pays for. */

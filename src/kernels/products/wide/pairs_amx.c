@@ -248,6 +248,10 @@ static void take_parts(const image_product *amx, const char *from, int64_t phase
   uint16_t *to = image;
   vf most = v_zero();
   (void)phase;
+  if (!from) { /* behind the last row */
+    memset(to, 0, (size_t)(2 * stored) * sizeof *to);
+    return;
+  }
   for (int64_t i = 0; i < k; i += V_LANES) {
     const int64_t lanes = base_min_i64(V_LANES, k - i);
     const vf a = v_load_n(x + i, lanes);

@@ -213,10 +213,14 @@ enum { KERN_LAYER_NORM_LIST(KERN_ATTR_POSITION) KERN_LAYER_NORM_ATTRS };
 #define KERN_ADD_NORM_LIST(X) X(KERN_ADD_NORM_EPS, FLOAT, "eps", 1e-5)
 enum { KERN_ADD_NORM_LIST(KERN_ATTR_POSITION) };
 
-#define KERN_GROUP_NORM_LIST(X)                   \
-  X(KERN_GROUP_NORM_GROUPS, INT, "num_groups", 0) \
-  X(KERN_GROUP_NORM_EPS, FLOAT, "eps", 1e-5)      \
-  X(KERN_GROUP_NORM_LAST, BOOL, "channels_last", false)
+/* act: what follows, of epilogue.h; absent: nothing. */
+#define KERN_GROUP_NORM_LIST(X)                                \
+  X(KERN_GROUP_NORM_GROUPS, INT, "num_groups", 0)              \
+  X(KERN_GROUP_NORM_EPS, FLOAT, "eps", 1e-5)                   \
+  X(KERN_GROUP_NORM_LAST, BOOL, "channels_last", false)        \
+  X(KERN_GROUP_NORM_ACT, OPTIONAL, "act", BASE_ATTR_STR)       \
+  X(KERN_GROUP_NORM_ACT_A, OPTIONAL, "act_a", BASE_ATTR_FLOAT) \
+  X(KERN_GROUP_NORM_ACT_B, OPTIONAL, "act_b", BASE_ATTR_FLOAT)
 enum { KERN_GROUP_NORM_LIST(KERN_ATTR_POSITION) };
 
 #define KERN_SCALE_SHIFT_LIST(X) X(KERN_SCALE_SHIFT_ACT, STR, "act", "none")

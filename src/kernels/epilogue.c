@@ -80,6 +80,13 @@ static double apply_silu_f16(double a, double b, double x) {
   return apply_silu(a, b, base_f16_to_f32(base_f64_to_f16(x)));
 }
 
+kern_act_of kern_norm_act(const base_attrs *attrs) {
+  if (!base_attr_has(attrs, KERN_GROUP_NORM_ACT)) return (kern_act_of){KERN_ACT_none, 0, 0};
+  return (kern_act_of){.act = kern_act_find(base_attr_str(attrs, KERN_GROUP_NORM_ACT)),
+                       .a = (float)base_attr_float(attrs, KERN_GROUP_NORM_ACT_A),
+                       .b = (float)base_attr_float(attrs, KERN_GROUP_NORM_ACT_B)};
+}
+
 double kern_act_apply(kern_act act, double a, double b, double x) {
   static double (*const table[])(double, double, double) = {
 #define ACT(name) apply_##name,

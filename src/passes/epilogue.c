@@ -7,6 +7,8 @@
  *     relu(linear(..))                 -> linear(..) {act = relu}
  *     _to_copy(_to_copy(linear(..)) to f16) -> linear(..) {act = clamp_f16}, and relu, clamp or silu of that
  *
+ *     relu(native_group_norm(x))       -> native_group_norm(x) {act = relu}
+ *
  * and so for convolutions over channels last, pair by pair, in the order that the epilogue has.
  * Requires: a verified graph; the product's result used here alone. Keeps: types. Breaks: bit equality, where two
  * constant vectors become one. */
@@ -179,8 +181,29 @@ static bool behind_rounding(activation *act) {
   return true;
 }
 
+/* Into a norm that a kernel computes. */
+static td_status activate_norm(passes_edit *e, ir_node id, const ir_node_def *norm, activation act) {
+  const ir_node_def from = *norm;
+  base_arg args[IR_NODE_ARGS];
+  uint32_t count = ir_node_args(norm, args);
+  ir_value made;
+  args[count++] = ARG_STR("act", kern_act_name(act.act));
+  args[count++] = ARG_FLOAT("act_a", act.a);
+  args[count++] = ARG_FLOAT("act_b", act.b);
+  const ir_new_node spec = {.in = from.in, .in_count = from.in_count, .args = args, .arg_count = count};
+  TRY(passes_add(e, id, from.op->id, spec, &from, &made));
+  return passes_take_place(e, id, made);
+}
+
+static bool takes_activation(const passes_edit *e, const ir_node_def *norm) {
+  return norm && ir_type_of(e->graph, norm->in[0])->dtype == TD_F32 &&
+         !base_attr_has(norm->attrs, KERN_GROUP_NORM_ACT) && kern_select(KERN_GROUP_NORM, TD_F32, e->setting->isa);
+}
+
 static td_status put_activation(passes_edit *e, ir_node id, const ir_node_def *node, activation act) {
   product p;
+  const ir_node_def *norm = passes_only_producer(e, node->in[0], OP_aten_native_group_norm);
+  if (takes_activation(e, norm)) return activate_norm(e, id, norm, act);
   if (!find_product(e, node->in[0], &p) || (p.active && !(only_rounds(&p) && behind_rounding(&act)))) return TD_OK;
   if (act.act != KERN_ACT_relu && act.act != KERN_ACT_clamp && has_short_rows(e, &p)) return TD_OK;
   const bool late = p.in[KERN_IN_RESIDUAL].id || has_affine(&p);

@@ -283,8 +283,40 @@ static void roundings_go_in(void **state) {
 #undef LINEAR
 }
 
+static void norms_take_an_activation(void **state) {
+  (void)state;
+  static const char model[] =
+      "input %0 \"x\": f32[n, 4, 3]\n"
+      "%1 = aten::native_group_norm(%0) {num_groups = 2}\n"
+      "%2 = aten::leaky_relu(%1) {negative_slope = 0.25}\n"
+      "output \"y\" %2\n";
+  expect_change_at(
+      level_of("avx2"), "epilogue", model,
+      "input %0 \"x\": f32[n, 4, 3]\n"
+      "%1 = aten::native_group_norm(%0) {num_groups = 2, eps = 1.0000000000000001e-05, channels_last = false, "
+      "act = \"leaky_relu\", act_a = 0.25, act_b = 0}: f32[n, 4, 3]\n"
+      "output \"y\" %1\n",
+      1);
+  uint32_t changes = 0;
+  static const char *const texts[] = {
+      "input %0 \"x\": f64[n, 4, 3]\n%1 = aten::native_group_norm(%0)\n%2 = aten::relu(%1)\noutput \"y\" %2\n",
+      "input %0 \"x\": f32[n, 4, 3]\n%1 = aten::native_group_norm(%0)\n%2 = aten::relu(%1)\n"
+      "output \"y\" %2\noutput \"z\" %1\n"};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    base_arena *arena = base_arena_new(&base_libc_allocator);
+    ir_graph *graph = parse_graph(arena, texts[i], &base_libc_allocator);
+    td_error err;
+    const passes_setting setting = {.isa = level_of("avx2")};
+    assert_int_equal(find_pass("epilogue")->run(graph, &setting, &changes, &err), TD_OK);
+    assert_int_equal(changes, 0);
+    ir_graph_free(graph);
+    base_arena_free(arena);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(norms_take_an_activation),
       cmocka_unit_test(products_become_linear),
       cmocka_unit_test(other_products_stay),
       cmocka_unit_test(scale_and_shift_go_in_at_once),

@@ -285,7 +285,7 @@ static td_status infer_with_channels(ir_infer *ctx) {
 /* ---- group norm: x [n, c, ...], or with channels_last [n, ..., c], weight?, bias?: one element per channel, or one
  * per group ---- */
 
-/* num_groups 0: a group per channel (instance norm). */
+/* num_groups 0: a group per channel (instance norm). act: of f32. */
 static const ir_attr group_attrs[] = {KERN_GROUP_NORM_LIST(OPS_ATTR_ROW)};
 
 /* weight and bias of channel c; `per_group` has one per `width` channels. */
@@ -306,6 +306,25 @@ static td_status group_param_of(const base_call *call, uint32_t i, int64_t chann
 
 static double param_at(const group_param *p, int64_t channel) {
   return p->at ? p->at[channel / p->width] : p->fallback;
+}
+
+static td_status infer_group_norm(ir_infer *ctx) {
+  if (base_attr_has(ctx->attrs, KERN_GROUP_NORM_ACT)) {
+    const char *act = base_attr_str(ctx->attrs, KERN_GROUP_NORM_ACT);
+    if (kern_act_find(act) == KERN_ACT_COUNT || ir_in(ctx, 0)->type.dtype != TD_F32)
+      return ir_infer_fail(ctx, "there is no activation '%s' of this type", act);
+    if (!base_attr_has(ctx->attrs, KERN_GROUP_NORM_ACT_A) || !base_attr_has(ctx->attrs, KERN_GROUP_NORM_ACT_B))
+      return ir_infer_fail(ctx, "act needs act_a and act_b");
+  }
+  return infer_with_channels(ctx);
+}
+
+static void activate(const base_call *call) {
+  const base_tensor *y = base_out(call, 0);
+  const kern_act_of act = kern_norm_act(call->attrs);
+  base_f32 *to = y->data;
+  for (int64_t i = 0; act.act != KERN_ACT_none && i < base_tensor_numel(y); i++)
+    to[i] = (float)kern_act_apply(act.act, (double)act.a, (double)act.b, (double)to[i]);
 }
 
 static td_status group_norm_reference(const base_call *call) {
@@ -333,6 +352,7 @@ static td_status group_norm_reference(const base_call *call) {
       affine_row(y, data, offset + w * next, step, plane, center, inverse * param_at(&weight, first + w),
                  param_at(&bias, first + w));
   }
+  activate(call);
   return TD_OK;
 }
 
@@ -417,11 +437,21 @@ static bool batch_cases(ir_case *c, uint32_t number) {
   return ok;
 }
 
+static void case_act(ir_case *c, kern_act act) {
+  ops_case_arg(c, ARG_STR("act", kern_act_name(act)));
+  ops_case_arg(c, ARG_FLOAT("act_a", -0.5));
+  ops_case_arg(c, ARG_FLOAT("act_b", 0.75));
+}
+
 static bool group_cases(ir_case *c, uint32_t number) {
   static const int64_t groups[] = {0, 1, 2, 6};
-  if (number >= 8 * OPS_COUNT(case_dtypes)) { /* blocks of channels, and sums of several pieces */
-    number -= 8 * OPS_COUNT(case_dtypes);
-    if (number >= 6) return false;
+  static const kern_act acts[] = {KERN_ACT_relu, KERN_ACT_silu, KERN_ACT_leaky_relu, KERN_ACT_clamp};
+  enum { PLAIN = 6, SMALL = 8 * OPS_COUNT(case_dtypes) };
+  if (number >= SMALL) { /* blocks of channels, sums of several pieces; then with activations */
+    number -= SMALL;
+    if (number >= PLAIN * (1 + OPS_COUNT(acts))) return false;
+    if (number >= PLAIN) case_act(c, acts[number / PLAIN - 1]);
+    number %= PLAIN;
     ops_case_arg(c, ARG_INT("num_groups", number % 2 ? 0 : number == 4 ? 17 : 20));
     ops_case_arg(c, ARG_BOOL("channels_last", number / 2 > 0));
     if (number >= 4) return ops_case_in(c, TD_F32, OPS_DIMS(2, 131, 136), OPS_NORMAL, 4);
@@ -497,7 +527,7 @@ const ir_op ops_norm[] = {
      .attrs = group_attrs,
      .attr_count = OPS_COUNT(group_attrs),
      .by_sample = 1,
-     .infer = infer_with_channels,
+     .infer = infer_group_norm,
      .reference = group_norm_reference,
      .kernel = group_norm_kernel,
      .flops = element_flops,

@@ -1,11 +1,17 @@
 /* group_norm.c -- KERN_GROUP_NORM of aten::native_group_norm: x [n, c, plane...], or with channels_last [n, plane...,
  * c]; weight and bias have one element per channel. A group is a row of the first; of the second some columns, which
  * tasks take in blocks of whole groups. A column's mean and squares are those of its pieces, joined (Chan's formula),
- * so that memory is read once for both. */
+ * so that memory is read once for both. An activation is applied to what has just been written. */
+#include "kernels/epilogue.h"
+#include "kernels/simd/math_priv.h"
 #include "kernels/simd/wide/rows_priv.h"
 
 enum { PIECE = 64, VECTORS = 4 }; /* rows of columns added up in one piece, and how many vectors of them side by side */
 enum { AHEAD = 8 };               /* rows to fetch in front: too far apart for the machine to guess */
+enum {
+  NEAR = 2048,
+  NEAR_ROWS = 16
+};                      /* elements of a row, and rows of columns, that L1 holds until they are activated */
 enum { COLUMNS = 256 }; /* of a task: parts of pixels cost three times as much as whole ones, which are one stream */
 
 ROW_SUM(sum_of, v_zero(), x)
@@ -16,6 +22,8 @@ typedef struct group_norm {
   float *y;
   int64_t samples, channels, groups, width, plane; /* width: channels of a group */
   double eps;
+  kern_act_rows act; /* NULL: none */
+  float a, b;
 } group_norm;
 
 static float inverse_of(const group_norm *g, float squares) {
@@ -38,7 +46,12 @@ static void group_of_rows(const group_norm *g, int64_t lane) {
   float inverse = inverse_of(g, spread_of(x, count, v_set(center)));
   for (int64_t c = 0; c < g->width; c++) {
     float scale = inverse * (g->weight ? g->weight[first + c] : 1), shift = g->bias ? g->bias[first + c] : 0;
-    affine_row(g->y + lane * count + c * g->plane, x + c * g->plane, g->plane, center, scale, shift);
+    float *y = g->y + lane * count + c * g->plane;
+    for (int64_t i = 0, n; i < g->plane; i += n) {
+      n = base_min_i64(g->plane - i, g->act ? NEAR : g->plane);
+      affine_row(y + i, x + c * g->plane + i, n, center, scale, shift);
+      if (g->act) g->act(y + i, n, 1, n, g->a, g->b);
+    }
   }
 }
 
@@ -129,9 +142,13 @@ static void groups_of_columns(const group_norm *g, int64_t sample, int64_t first
     for (int64_t c = 0; c < width; c += 16) __builtin_prefetch(y + AHEAD * g->channels + c, 1);
     for (int64_t c = 0; c < whole; c += V_LANES)
       v_store(y + c, v_fma(v_sub(v_load(x + c), v_load(center + c)), v_load(scale + c), v_load(shift + c)));
-    if (!rest) continue;
-    const vf d = v_sub(v_load_n(x + whole, rest), v_load_n(center + whole, rest));
-    v_store_n(y + whole, v_fma(d, v_load_n(scale + whole, rest), v_load_n(shift + whole, rest)), rest);
+    if (rest) {
+      const vf d = v_sub(v_load_n(x + whole, rest), v_load_n(center + whole, rest));
+      v_store_n(y + whole, v_fma(d, v_load_n(scale + whole, rest), v_load_n(shift + whole, rest)), rest);
+    }
+    const int64_t near = k % NEAR_ROWS;
+    if (g->act && (near == NEAR_ROWS - 1 || k == g->plane - 1))
+      g->act(y - near * g->channels, g->channels, near + 1, width, g->a, g->b);
   }
 }
 
@@ -162,6 +179,7 @@ td_status KERN_NAME(group_norm)(const base_call *call) {
   if (groups < 1 || channels % groups)
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "%lld channels do not make %lld groups", (long long)channels,
                      (long long)groups);
+  const kern_act_of act = kern_norm_act(call->attrs);
   const group_norm g = {.x = x->data,
                         .weight = weight ? weight->data : NULL,
                         .bias = bias ? bias->data : NULL,
@@ -171,7 +189,10 @@ td_status KERN_NAME(group_norm)(const base_call *call) {
                         .groups = groups,
                         .width = channels / groups,
                         .plane = base_tensor_numel(x) / x->dims[0] / channels,
-                        .eps = base_attr_float(call->attrs, KERN_GROUP_NORM_EPS)};
+                        .eps = base_attr_float(call->attrs, KERN_GROUP_NORM_EPS),
+                        .act = act.act == KERN_ACT_none ? NULL : KERN_NAME(act_rows)[act.act],
+                        .a = act.a,
+                        .b = act.b};
   if (last) return run_columns(call, &g);
   uint32_t total = row_tasks(g.samples * groups, g.width * g.plane, &each);
   for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total))

@@ -4,10 +4,8 @@
 #include "kernels/products/pack_nbits.h"
 #include "kernels/simd/simd_priv.h"
 
-/* A whole word of a panel, of which the last pairs may stand behind k. */
-enum { NBITS_WORD_PAIRS = 4 };
 /* Panels [panel, panel + panels) of packed weights, rounded; or `whole`, their numbers less the zero points. Each has
- * `stored` rows: what is behind k is zeros. `to` has room for NBITS_WORD_PAIRS rows of pairs more. */
+ * `stored` rows: what is behind k is zeros. `to` has room for four rows of pairs more: whole words are written. */
 typedef struct nbits_panels {
   const kern_nbits *l;
   const uint8_t *w;

@@ -226,7 +226,7 @@ static td_status take_room(const base_call *call, image_product *p) {
     if (!p->partial) return base_no_memory(call->err, "scratch");
   }
   if (p->unpack) {
-    p->unpacked = base_call_scratch(call, (size_t)p->panel + LINE, IMAGE_PANELS);
+    p->unpacked = base_call_scratch(call, (size_t)p->panel + LINE, IMAGE_PANELS); /* and four lines, at least */
     if (!p->unpacked) return base_no_memory(call->err, "scratch");
   }
   p->run = base_call_scratch(call, (size_t)p->runs, sizeof *p->run);

@@ -1,9 +1,8 @@
-/* tile_scaled_amx.c -- tiles of AMX whose columns of B are whole numbers with a scale for some blocks. Of these the sum
- * is made in registers, and added, times the scales, to that of the row in memory, while registers make the next one.
- */
+/* tile_scaled_amx.c -- tiles of AMX whose columns of B are whole numbers with a scale for some blocks. The sum of these
+ * is made in registers and added, times the scales, to that of the row in memory while registers make the next one. */
 #include "kernels/simd/amx_priv.h"
 
-enum { PAIR = 2, REGISTERS = 2 * PAIR }; /* panels side by side; sums: two of rows of each */
+enum { PAIR = 2 }; /* panels side by side */
 
 /* Sums of one register each, as it is stored: the second rows' behind those of the first. */
 typedef struct stored {

@@ -8,10 +8,7 @@
 
 enum { PIECE = 64, VECTORS = 4 }; /* rows of columns added up in one piece, and how many vectors of them side by side */
 enum { AHEAD = 8 };               /* rows to fetch in front: too far apart for the machine to guess */
-enum {
-  NEAR = 2048,
-  NEAR_ROWS = 16
-};                      /* elements of a row, and rows of columns, that L1 holds until they are activated */
+enum { NEAR = 2048, NEAR_ROWS = 16 }; /* elements of a row, rows of columns: L1 holds them until they are activated */
 enum { COLUMNS = 256 }; /* of a task: parts of pixels cost three times as much as whole ones, which are one stream */
 
 ROW_SUM(sum_of, v_zero(), x)

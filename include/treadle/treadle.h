@@ -376,6 +376,11 @@ typedef struct td_pool_options {
 TD_API td_status td_pool_new(const td_pool_options *options, td_pool **pool, td_error *err);
 /* Ends the threads. The sessions that use the pool must be gone. NULL is allowed. */
 TD_API void td_pool_free(td_pool *pool);
+/* Which CPUs td_pool_options.cpus and smt mean on this machine, by the system's numbers: the first `room` of them to
+ * `found` (may be NULL with 0), in *count how many there are. The machine is asked at each call. Thread-safe. Errors:
+ * TD_BAD_ARGUMENT for those that are not there, or that the affinity of this thread does not allow. */
+TD_API td_status td_find_cpus(const char *cpus, int32_t smt, uint32_t *found, size_t room, size_t *count,
+                              td_error *err);
 
 typedef struct td_session_options {
   size_t size; /* sizeof(td_session_options) */

@@ -28,6 +28,16 @@ td_status td_pool_new(const td_pool_options *options, td_pool **pool, td_error *
   return status;
 }
 
+td_status td_find_cpus(const char *cpus, int32_t smt, uint32_t *found, size_t room, size_t *count, td_error *err) {
+  run_cpus all;
+  if (!cpus || !count || (!found && room))
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_find_cpus needs a text, and places for CPUs and their count");
+  TRY(run_find_cpus(cpus, smt, &base_libc_allocator, &all, err));
+  *count = all.count;
+  for (size_t i = 0; i < all.count && i < room; i++) found[i] = all.at[i];
+  return TD_OK;
+}
+
 run_pool *api_pool(const td_pool *pool) { return pool ? pool->run : NULL; }
 
 void td_pool_free(td_pool *pool) {

@@ -48,6 +48,25 @@ static td_status open_pool(const char *cpus, uint32_t threads, td_pool **pool, t
   return td_pool_new(&options, pool, err);
 }
 
+static void cpus_are_found(void **state) {
+  (void)state;
+  td_error err;
+  char list[32];
+  uint32_t found[2] = {77, 77};
+  size_t count = 0;
+  snprintf(list, sizeof list, "%u", allowed(0));
+  assert_int_equal(td_find_cpus(list, 0, found, 2, &count, &err), TD_OK);
+  assert_int_equal(count, 1);
+  assert_int_equal(found[0], allowed(0));
+  assert_int_equal(found[1], 77);
+  assert_int_equal(td_find_cpus(list, 0, NULL, 0, &count, &err), TD_OK);
+  assert_int_equal(td_find_cpus("node 77", 1, found, 2, &count, &err), TD_BAD_ARGUMENT);
+  assert_non_null(strstr(err.text, "node 77"));
+  assert_int_equal(td_find_cpus(NULL, 0, found, 2, &count, &err), TD_BAD_ARGUMENT);
+  assert_int_equal(td_find_cpus(list, 0, NULL, 2, &count, &err), TD_BAD_ARGUMENT);
+  assert_int_equal(td_find_cpus(list, 0, found, 2, NULL, &err), TD_BAD_ARGUMENT);
+}
+
 static void pools_on_cpus(void **state) {
   (void)state;
   td_error err;
@@ -161,7 +180,7 @@ static void weights_on_each_node(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(pools_on_cpus), cmocka_unit_test(weights_on_each_node),
-                                     cmocka_unit_test(the_same_bits)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(cpus_are_found), cmocka_unit_test(pools_on_cpus),
+                                     cmocka_unit_test(weights_on_each_node), cmocka_unit_test(the_same_bits)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -124,6 +124,7 @@ PyObject *core_load(PyObject *module, PyObject *args, PyObject *keywords);
 
 extern PyTypeObject *core_pool_type, *core_session_type;
 PyTypeObject *core_make_pool_type(void);
+PyObject *core_find_cpus(PyObject *module, PyObject *args);
 PyTypeObject *core_make_session_type(void);
 PyTypeObject *core_make_profile_type(void);   /* profile.c */
 PyTypeObject *core_make_collector_type(void); /* collector.c */

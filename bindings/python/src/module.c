@@ -17,6 +17,7 @@ static PyMethodDef functions[] = {
     {"minify", core_minify, METH_VARARGS, "minify(open, fails, settle, tell, output) -> (graph, nodes)"},
     {"cut_value", core_cut_value, METH_VARARGS, "cut_value(array, cut) -> Array: what the part takes."},
     {"capabilities", core_capabilities, METH_NOARGS, "What this build has, as JSON."},
+    {"find_cpus", core_find_cpus, METH_VARARGS, "find_cpus(\"node 1\") -> [number, ...]: all hardware threads."},
     {"zeros", core_zeros, METH_VARARGS, "zeros(dtype, shape) -> Array"},
     {0}};
 

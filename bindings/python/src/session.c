@@ -46,6 +46,24 @@ static PyObject *pool_new(PyTypeObject *type, PyObject *args, PyObject *keywords
   return core_raise(&err);
 }
 
+PyObject *core_find_cpus(PyObject *module, PyObject *args) {
+  enum { MOST = 1024 };
+  uint32_t cpus[MOST];
+  size_t count = 0;
+  td_error err = {0};
+  (void)module;
+  const char *asked;
+  if (!PyArg_ParseTuple(args, "s", &asked)) return NULL;
+  if (td_find_cpus(asked, 1, cpus, MOST, &count, &err) != TD_OK) return core_raise(&err);
+  if (count > MOST) count = MOST;
+  PyObject *list = PyList_New((Py_ssize_t)count);
+  for (size_t i = 0; list && i < count; i++) {
+    PyObject *cpu = PyLong_FromUnsignedLong(cpus[i]);
+    if (!cpu || PyList_SetItem(list, (Py_ssize_t)i, cpu) < 0) Py_CLEAR(list);
+  }
+  return list;
+}
+
 /* In a child of fork there are no threads to end: what they held is left alone. */
 static void pool_dealloc(PyObject *self) {
   td_pool *pool = pool_of(self)->process == getpid() ? pool_of(self)->pool : NULL;

@@ -33,7 +33,7 @@ class CPUPool:
         if core_ids is not None and node_id is not None:
             raise BadArgument("a CPUPool has core_ids or a node_id, not both", "core_ids")
         if node_id is not None:
-            core_ids = sorted(_cpus_of_node(node_id) & allowed)
+            core_ids = sorted(_core.find_cpus(f"node {int(node_id)}"))
         self.core_ids = sorted(allowed) if core_ids is None else list(dict.fromkeys(core_ids))
         refused = [c for c in self.core_ids if c not in allowed]
         if refused or not self.core_ids:
@@ -51,15 +51,6 @@ class CPUPool:
 
     def __repr__(self):
         return f"CPUPool({self.core_ids})"
-
-
-def _cpus_of_node(node):
-    try:
-        with open(f"/sys/devices/system/node/node{int(node)}/cpulist") as file:
-            ranges = [part.split("-") for part in file.read().strip().split(",") if part]
-    except OSError:
-        raise BadArgument(f"there is no NUMA node {node} here", "node_id") from None
-    return {cpu for r in ranges for cpu in range(int(r[0]), int(r[-1]) + 1)}
 
 
 @contextlib.contextmanager

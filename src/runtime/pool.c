@@ -22,11 +22,11 @@ void run_pool_look_around(run_pool *p, uint64_t now) {
   if (now - last < p->look_ns || !atomic_compare_exchange_strong(&p->looked_ns, &last, now)) return;
   uint32_t cpus[RUN_MOST_THREADS];
   const sys_share share = sys_process_share();
-  if (share.cpus == p->share.cpus && share.mark == p->share.mark && share.quota_cpus == p->share.quota_cpus) return;
-  const uint32_t count = sys_process_cpus(cpus, RUN_MOST_THREADS);
-  run_pool_lock(p);
-  p->share = share;
-  run_pool_settle_cpus(p, cpus, count);
+  run_pool_lock(p); /* a look that takes long meets the next one */
+  if (share.cpus != p->share.cpus || share.mark != p->share.mark || share.quota_cpus != p->share.quota_cpus) {
+    p->share = share;
+    run_pool_settle_cpus(p, cpus, sys_process_cpus(cpus, RUN_MOST_THREADS));
+  }
   run_pool_unlock(p);
 }
 

@@ -85,7 +85,8 @@ static void norms_refuse_weights_that_do_not_fit(void **state) {
   (void)state;
   static const kern_family families[] = {KERN_LAYER_NORM, KERN_RMS_NORM, KERN_GROUP_NORM};
   const base_arg rows[] = {ARG_INT("axis", -1), ARG_FLOAT("eps", 0)};
-  const base_arg groups[] = {ARG_INT("num_groups", 1), ARG_FLOAT("eps", 0), ARG_BOOL("channels_last", true)};
+  const base_arg groups[] = {ARG_INT("num_groups", 1), ARG_FLOAT("eps", 0),   ARG_BOOL("channels_last", true),
+                             ARG_STR("act", "none"),   ARG_FLOAT("act_a", 0), ARG_FLOAT("act_b", 0)};
   float data[6] = {1, 2, 3, 4, 5, 6}, result[6];
   base_arena *arena = base_arena_new(&base_libc_allocator);
   sys_machine machine;
@@ -102,7 +103,7 @@ static void norms_refuse_weights_that_do_not_fit(void **state) {
       base_value out = {.kind = BASE_TENSOR, .tensor = base_tensor_of(result, TD_F32, 2, (int64_t[]){2, 3})};
       const base_value *ins[] = {&in[0], &in[1]};
       base_value *outs[] = {&out};
-      const base_call call = {.attrs = f < 2 ? base_attrs_make(arena, rows, 2) : base_attrs_make(arena, groups, 3),
+      const base_call call = {.attrs = f < 2 ? base_attrs_make(arena, rows, 2) : base_attrs_make(arena, groups, 6),
                               .in = ins,
                               .out = outs,
                               .in_count = 2,

@@ -277,9 +277,30 @@ static void finish_parts(const image_product *amx, float *sums, int64_t pixel, i
   finish(amx, sums, pixel, rows, group, column, columns);
 }
 
+/* Two parts of each row times whole numbers: blocks of a tile, as long as fill a block of these. */
+static td_status take_two_parts(const base_call *call, product *p) {
+  image_product *amx = &p->amx;
+  const kern_nbits *l = p->nbits;
+  p->odd = base_call_scratch(call, (size_t)amx->c.out_size, sizeof *p->odd);
+  if (!p->odd) return base_no_memory(call->err, "scratch");
+  amx->words = AMX_ROWS;
+  while (l->block / 2 % amx->words) amx->words--;
+  amx->blocks = base_ceil_div(l->k, 2 * amx->words);
+  amx->c.stored = amx->blocks * amx->words * 2;
+  amx->scales = (const float *)base_in(call, 1)->data;
+  amx->scale_panel = l->blocks * V_LANES;
+  amx->scale_blocks = l->block / 2 / amx->words;
+  amx->a_low = amx->c.stored * amx->size;
+  amx->channels = KERN_PART_NAME(image_spread)(2 * amx->c.stored, amx->size);
+  amx->take = take_parts;
+  amx->multiply = KERN_PART_NAME(amx_scaled);
+  amx->finish = finish_parts;
+  return TD_OK;
+}
+
 /* ---- the operators ---- */
 
-static void set_sizes(product *p, int64_t pitch, uint32_t workers) {
+static void set_sizes(product *p, int64_t pitch) {
   image_product *amx = &p->amx;
   const kern_conv *c = &amx->c;
   const kern_conv_axis *a = c->axis;
@@ -288,10 +309,8 @@ static void set_sizes(product *p, int64_t pitch, uint32_t workers) {
   amx->size = sizeof(uint16_t);
   amx->weights = sizeof(uint32_t);
   amx->rows = planes;
-  if (!p->odd) {
-    amx->blocks = base_ceil_div(pairs, AMX_ROWS);
-    amx->words = amx->blocks ? pairs / amx->blocks : 0;
-  }
+  amx->blocks = base_ceil_div(pairs, AMX_ROWS);
+  amx->words = amx->blocks ? pairs / amx->blocks : 0;
   amx->lies = merged && !p->front && p->x_size == amx->size && c->stored == c->group_in;
   amx->channels = KERN_PART_NAME(image_spread)(c->stored, amx->size);
   if (planes) amx->channels = c->stored / a[2].kernel;
@@ -305,14 +324,6 @@ static void set_sizes(product *p, int64_t pitch, uint32_t workers) {
   amx->make_lines = p->front ? make_lines : NULL;
   amx->multiply = KERN_PART_NAME(amx_bf16);
   amx->finish = finish;
-  if (p->odd) {
-    amx->channels = KERN_PART_NAME(image_spread)(2 * c->stored, amx->size);
-    amx->a_low = c->stored * amx->size;
-    amx->take = take_parts;
-    amx->multiply = KERN_PART_NAME(amx_scaled);
-    amx->finish = finish_parts;
-  }
-  KERN_PART_NAME(image_cut)(amx, workers);
 }
 
 static td_status take_room(const base_call *call, product *p) {
@@ -342,7 +353,9 @@ static td_status multiply(const base_call *call, product *p) {
   const bool leaky = p->e.act == KERN_ACT_leaky_relu && p->e.a > 0 && p->e.a <= 1;
   p->slope = leaky ? p->e.a : 1;
   p->cheap = (kern_epilogue_cheap(&p->e, p->limits) || leaky) && !p->e.scale && !p->e.shift && !p->e.chain;
-  set_sizes(p, p->front ? p->amx.c.group_in : kern_pitch(x), call->workers);
+  set_sizes(p, p->front ? p->amx.c.group_in : kern_pitch(x));
+  if (p->nbits && base_attr_int(call->attrs, KERN_NBITS_X_BITS) == 16) TRY(take_two_parts(call, p));
+  KERN_PART_NAME(image_cut)(&p->amx, call->workers);
   TRY(take_room(call, p));
   return KERN_PART_NAME(image_run)(call, &p->amx);
 }
@@ -368,21 +381,6 @@ td_status KERN_PART_NAME(linear_bf16_amx)(const base_call *call) {
   return multiply(call, &p);
 }
 
-/* Two parts of each row times whole numbers: blocks of a tile, as long as fill a block of these. */
-static td_status take_two_parts(const base_call *call, product *p) {
-  image_product *amx = &p->amx;
-  const kern_nbits *l = p->nbits;
-  amx->words = AMX_ROWS;
-  while (l->block / 2 % amx->words) amx->words--;
-  amx->blocks = base_ceil_div(l->k, 2 * amx->words);
-  amx->c.stored = amx->blocks * amx->words * 2;
-  amx->scales = (const float *)base_in(call, 1)->data;
-  amx->scale_panel = l->blocks * V_LANES;
-  amx->scale_blocks = l->block / 2 / amx->words;
-  p->odd = base_call_scratch(call, (size_t)amx->c.out_size, sizeof *p->odd);
-  return p->odd ? TD_OK : base_no_memory(call->err, "scratch");
-}
-
 td_status KERN_PART_NAME(linear_nbits_amx)(const base_call *call) {
   const base_tensor *x = base_in(call, 0);
   kern_nbits l;
@@ -391,7 +389,6 @@ td_status KERN_PART_NAME(linear_nbits_amx)(const base_call *call) {
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "td::linear_nbits: rows of %lld elements",
                      (long long)x->dims[x->rank - 1]);
   rows_of(call, &p.amx.c);
-  if (base_attr_int(call->attrs, KERN_NBITS_X_BITS) == 16) TRY(take_two_parts(call, &p));
   return multiply(call, &p);
 }
 

@@ -40,12 +40,20 @@ static const float *vector(const base_call *call, uint32_t i) {
   return t ? t->data : NULL;
 }
 
+kern_act_of kern_act_at(const base_attrs *attrs, uint32_t first) {
+  if (!base_attr_has(attrs, first)) return (kern_act_of){KERN_ACT_none, 0, 0};
+  return (kern_act_of){.act = kern_act_find(base_attr_str(attrs, first)),
+                       .a = (float)base_attr_float(attrs, first + 1),
+                       .b = (float)base_attr_float(attrs, first + 2)};
+}
+
 kern_epilogue kern_epilogue_of(const base_call *call) {
   uint32_t first = call->attrs->count - KERN_EPILOGUE_ATTRS;
+  const kern_act_of act = kern_act_at(call->attrs, first + KERN_EPILOGUE_ACT);
   const base_tensor *residual = base_in(call, KERN_IN_RESIDUAL);
-  return (kern_epilogue){.act = kern_act_find(base_attr_str(call->attrs, first + KERN_EPILOGUE_ACT)),
-                         .a = (float)base_attr_float(call->attrs, first + KERN_EPILOGUE_ACT_A),
-                         .b = (float)base_attr_float(call->attrs, first + KERN_EPILOGUE_ACT_B),
+  return (kern_epilogue){.act = act.act,
+                         .a = act.a,
+                         .b = act.b,
                          .late = base_attr_int(call->attrs, first + KERN_EPILOGUE_LATE) != 0,
                          .bias = vector(call, KERN_IN_BIAS),
                          .residual = vector(call, KERN_IN_RESIDUAL),
@@ -78,13 +86,6 @@ static double apply_clamp_f16(double a, double b, double x) {
 }
 static double apply_silu_f16(double a, double b, double x) {
   return apply_silu(a, b, base_f16_to_f32(base_f64_to_f16(x)));
-}
-
-kern_act_of kern_norm_act(const base_attrs *attrs) {
-  if (!base_attr_has(attrs, KERN_GROUP_NORM_ACT)) return (kern_act_of){KERN_ACT_none, 0, 0};
-  return (kern_act_of){.act = kern_act_find(base_attr_str(attrs, KERN_GROUP_NORM_ACT)),
-                       .a = (float)base_attr_float(attrs, KERN_GROUP_NORM_ACT_A),
-                       .b = (float)base_attr_float(attrs, KERN_GROUP_NORM_ACT_B)};
 }
 
 double kern_act_apply(kern_act act, double a, double b, double x) {

@@ -29,12 +29,12 @@ typedef enum kern_act {
 /* The activation called `name` ("none", "relu", ...); KERN_ACT_COUNT: there is none. */
 kern_act kern_act_find(const char *name);
 const char *kern_act_name(kern_act act);
-/* What follows a norm: attributes from KERN_GROUP_NORM_ACT on. */
+/* An activation of three attributes in turn, its name and its parameters; none where the name is absent. */
 typedef struct kern_act_of {
   kern_act act;
   float a, b;
 } kern_act_of;
-kern_act_of kern_norm_act(const base_attrs *attrs);
+kern_act_of kern_act_at(const base_attrs *attrs, uint32_t first);
 
 enum { KERN_IN_BIAS = 2, KERN_IN_RESIDUAL, KERN_IN_SCALE, KERN_IN_SHIFT, KERN_EPILOGUE_END };
 /* Most operands of an operator with a chain. */

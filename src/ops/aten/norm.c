@@ -321,7 +321,7 @@ static td_status infer_group_norm(ir_infer *ctx) {
 
 static void activate(const base_call *call) {
   const base_tensor *y = base_out(call, 0);
-  const kern_act_of act = kern_norm_act(call->attrs);
+  const kern_act_of act = kern_act_at(call->attrs, KERN_GROUP_NORM_ACT);
   base_f32 *to = y->data;
   for (int64_t i = 0; act.act != KERN_ACT_none && i < base_tensor_numel(y); i++)
     to[i] = (float)kern_act_apply(act.act, (double)act.a, (double)act.b, (double)to[i]);

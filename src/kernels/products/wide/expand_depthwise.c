@@ -247,9 +247,8 @@ static td_status describe(const base_call *call, layer *l) {
     if (!l->rounded) l->x_pitch /= 2;
   }
   l->panels_w = base_in(call, KERN_IN_EXPAND_W)->data;
-  l->expand = (kern_epilogue){.act = kern_act_find(base_attr_str(call->attrs, KERN_EXPAND_ACT)),
-                              .a = (float)base_attr_float(call->attrs, KERN_EXPAND_ACT_A),
-                              .b = (float)base_attr_float(call->attrs, KERN_EXPAND_ACT_B)};
+  const kern_act_of act = kern_act_at(call->attrs, KERN_EXPAND_ACT);
+  l->expand = (kern_epilogue){.act = act.act, .a = act.a, .b = act.b};
   TRY(KERN_NAME(epilogue_of)(call, &l->rest));
   l->whole = (depthwise_strip){
       .w = base_in(call, 1)->data, .y = y->data, .w_pitch = l->conv.groups, .out_pitch = kern_pitch(y)};

@@ -176,7 +176,7 @@ td_status KERN_NAME(group_norm)(const base_call *call) {
   if (groups < 1 || channels % groups)
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "%lld channels do not make %lld groups", (long long)channels,
                      (long long)groups);
-  const kern_act_of act = kern_norm_act(call->attrs);
+  const kern_act_of act = kern_act_at(call->attrs, KERN_GROUP_NORM_ACT);
   const group_norm g = {.x = x->data,
                         .weight = weight ? weight->data : NULL,
                         .bias = bias ? bias->data : NULL,

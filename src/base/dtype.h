@@ -59,6 +59,7 @@ static inline float base_bf16_to_f32(uint16_t bits) {
   return v.f;
 }
 uint16_t base_f32_to_bf16(float value);
+static inline float base_round_to_bf16(float value) { return base_bf16_to_f32(base_f32_to_bf16(value)); }
 uint16_t base_f64_to_bf16(double value);
 /* 8- and 4-bit floats: `dtype` says which. */
 double base_small_to_f64(td_dtype dtype, uint8_t bits);

@@ -236,8 +236,7 @@ static bool holds(const base_tensor *w, td_dtype dtype) {
   const int64_t count = base_tensor_numel(w);
   for (int64_t i = 0; i < count; i++) {
     const float x = at[i];
-    const bool exact =
-        dtype == TD_BF16 ? base_bf16_to_f32(base_f32_to_bf16(x)) == x : base_f16_to_f32(base_f32_to_f16(x)) == x;
+    const bool exact = dtype == TD_BF16 ? base_round_to_bf16(x) == x : base_f16_to_f32(base_f32_to_f16(x)) == x;
     if (!exact) return false;
   }
   return true;

@@ -143,8 +143,7 @@ static const base_f32 *image_of(const base_call *call, const kern_conv *c) {
   if (!c->channels_first) image = channels_to_front(&image);
   float *x = base_call_scratch(call, (size_t)base_tensor_numel(&image), sizeof *x);
   if (x) base_tensor_pack(x, &image);
-  for (int64_t i = 0; x && rounds && i < base_tensor_numel(&image); i++)
-    x[i] = base_bf16_to_f32(base_f32_to_bf16(x[i]));
+  for (int64_t i = 0; x && rounds && i < base_tensor_numel(&image); i++) x[i] = base_round_to_bf16(x[i]);
   return x;
 }
 

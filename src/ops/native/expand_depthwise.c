@@ -140,7 +140,7 @@ static const base_f32 *image_of(const base_call *call) {
   const int64_t count = base_tensor_numel(base_in(call, 0));
   if (!x || base_in(call, KERN_IN_EXPAND_W)->dtype != TD_BF16) return x;
   base_f32 *rounded = base_call_scratch(call, (size_t)count, sizeof *rounded);
-  for (int64_t i = 0; rounded && i < count; i++) rounded[i] = base_bf16_to_f32(base_f32_to_bf16(x[i]));
+  for (int64_t i = 0; rounded && i < count; i++) rounded[i] = base_round_to_bf16(x[i]);
   return rounded;
 }
 

@@ -84,7 +84,7 @@ static const base_f32 *rounded_x(const base_call *call, bool pairs) {
   const base_f32 *x = ops_dense_f32(call, 0);
   const int64_t count = base_tensor_numel(base_in(call, 0));
   float *to = pairs ? base_call_scratch(call, (size_t)count, sizeof *to) : NULL;
-  for (int64_t i = 0; to && i < count; i++) to[i] = base_bf16_to_f32(base_f32_to_bf16(x[i]));
+  for (int64_t i = 0; to && i < count; i++) to[i] = base_round_to_bf16(x[i]);
   return pairs ? (const base_f32 *)to : x;
 }
 

@@ -33,10 +33,9 @@ static td_status infer(ir_infer *ctx) {
   return ops_infer_product(ctx, pairs, x->rank, dims);
 }
 
-static float as_bf16(float x) { return base_bf16_to_f32(base_f32_to_bf16(x)); }
 static float as_two_bf16(float x) {
-  const float high = as_bf16(x);
-  return isfinite(high) ? high + as_bf16(x - high) : x;
+  const float high = base_round_to_bf16(x);
+  return isfinite(high) ? high + base_round_to_bf16(x - high) : x;
 }
 
 typedef struct weights_form {
@@ -49,7 +48,7 @@ static void unpack(const gemm_f32 *g, int64_t k0, int64_t kn, int64_t j0, int64_
   for (int64_t k = 0; k < kn; k++)
     for (int64_t j = 0; j < jn; j++) {
       const float w = kern_nbits_weight(&form->l, (const uint8_t *)g->b, j0 + j, k0 + k);
-      to[k * GEMM_COLUMNS + j] = form->rounded ? as_bf16(w) : w;
+      to[k * GEMM_COLUMNS + j] = form->rounded ? base_round_to_bf16(w) : w;
     }
 }
 
@@ -102,7 +101,7 @@ static const base_f32 *taken_x(const base_call *call, bool rounded) {
   const int64_t count = base_tensor_numel(base_in(call, 0));
   if (!x || !base_attr_int(call->attrs, KERN_NBITS_PAIRS)) return x;
   float *to = base_call_scratch(call, (size_t)count, sizeof *to);
-  for (int64_t i = 0; to && i < count; i++) to[i] = rounded ? as_bf16(x[i]) : as_two_bf16(x[i]);
+  for (int64_t i = 0; to && i < count; i++) to[i] = rounded ? base_round_to_bf16(x[i]) : as_two_bf16(x[i]);
   return to;
 }
 

@@ -181,18 +181,24 @@ static bool behind_rounding(activation *act) {
   return true;
 }
 
+/* The node with these attributes, in place of `at`. */
+static td_status rebuild_with(passes_edit *e, ir_node at, const ir_node_def *node, const base_arg *args,
+                              uint32_t count) {
+  const ir_node_def from = *node;
+  const ir_new_node spec = {.in = from.in, .in_count = from.in_count, .args = args, .arg_count = count};
+  ir_value made;
+  TRY(passes_add(e, at, from.op->id, spec, &from, &made));
+  return passes_take_place(e, at, made);
+}
+
 /* Into a norm that a kernel computes. */
 static td_status activate_norm(passes_edit *e, ir_node id, const ir_node_def *norm, activation act) {
-  const ir_node_def from = *norm;
   base_arg args[IR_NODE_ARGS];
   uint32_t count = ir_node_args(norm, args);
-  ir_value made;
   args[count++] = ARG_STR("act", kern_act_name(act.act));
   args[count++] = ARG_FLOAT("act_a", act.a);
   args[count++] = ARG_FLOAT("act_b", act.b);
-  const ir_new_node spec = {.in = from.in, .in_count = from.in_count, .args = args, .arg_count = count};
-  TRY(passes_add(e, id, from.op->id, spec, &from, &made));
-  return passes_take_place(e, id, made);
+  return rebuild_with(e, id, norm, args, count);
 }
 
 static bool takes_activation(const passes_edit *e, const ir_node_def *norm) {
@@ -226,19 +232,10 @@ static td_status visit_cast(passes_edit *e, ir_node id, const ir_node_def *node)
   return put_activation(e, id, narrow, rounding);
 }
 
-/* relu(scale_shift(x)): its one activation. */
-static td_status rectify_scaled(passes_edit *e, ir_node id, const ir_node_def *scaled) {
-  const ir_node_def from = *scaled;
-  const base_arg act = ARG_STR("act", "relu");
-  const ir_new_node spec = {.in = from.in, .in_count = from.in_count, .args = &act, .arg_count = 1};
-  ir_value made;
-  TRY(passes_add(e, id, from.op->id, spec, &from, &made));
-  return passes_take_place(e, id, made);
-}
-
 static td_status visit_relu(passes_edit *e, ir_node id, const ir_node_def *node) {
   const ir_node_def *scaled = passes_only_producer(e, node->in[0], OP_td_scale_shift);
-  if (scaled && strcmp(passes_str(scaled, "act"), "none") == 0) return rectify_scaled(e, id, scaled);
+  const base_arg relu = ARG_STR("act", "relu"); /* its one attribute */
+  if (scaled && strcmp(passes_str(scaled, "act"), "none") == 0) return rebuild_with(e, id, scaled, &relu, 1);
   return activate(e, id, node, KERN_ACT_relu, 0, 0);
 }
 static td_status visit_sigmoid(passes_edit *e, ir_node id, const ir_node_def *node) {

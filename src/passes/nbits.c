@@ -8,9 +8,10 @@
  *
  * x of half precision is cast, and the result back. Where x may be of fewer bits, and rows enough are known to come,
  * tiles multiply it as one bf16 or as two (`pairs`), faster than blocks of whole numbers are. Samples do not count:
- * what becomes of one must not follow from how many come. Requires: a verified graph; comes before constants are
- * folded, which would make f32 of the weights, and behind int8, which takes what is quantised on both sides. Keeps:
- * types. Breaks: bit equality: sums are in the kernel's order. */
+ * what becomes of one must not follow from how many come.
+ *
+ * Requires: a verified graph; comes before constants are folded, which would make f32 of the weights, and behind int8,
+ * which takes what is quantised on both sides. Keeps: types. Breaks: bit equality: sums are in the kernel's order. */
 #include "kernels/products/products.h"
 #include "passes/passes_priv.h"
 

@@ -242,16 +242,17 @@ def check_rest(c):
 
 def check_budget(program, folder, c):
     """While one client's body takes the room, others are refused, also what a small message unpacks to."""
-    command = [program, "--port", "0", "--most-held", "1000000", "add=net.tdir"]
+    command = [program, "--port", "0", "--most-held", "702000", "add=net.tdir"]
     with serving(command, folder) as server:
         own = Checks(int(server.stdout.readline().rsplit(":", 1)[1]))
         body = lambda count: put(1, "add") + put(7, bytes(count))
         with socket.create_connection(("127.0.0.1", own.port), 20) as client:
             client.sendall(b"POST /ping HTTP/1.1\r\nHost: a\r\nContent-Length: 700001\r\n\r\n" + bytes(700000))
-            while own.held() < 700000:
+            while own.held() < 690000:
                 time.sleep(0.01)
             c.expect("no room", own.call(KSERVE + "ModelInfer", body(500000)), "RESOURCE_EXHAUSTED")
             c.expect("no room unpacked", own.call(KSERVE + "ModelInfer", body(500000), compression=grpc.Compression.Gzip), "RESOURCE_EXHAUSTED")
+            c.expect("the figures", own.held(), lambda held: held > 700000)  # more of them than there is room
             c.expect("a probe", own.call(KSERVE + "ServerLive"), put(1, 1))
         while own.held() > 100000:
             time.sleep(0.01)

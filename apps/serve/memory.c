@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A job may take a little beyond the budget, so that probes, management and refusals are answered while it is used up;
- * all jobs together no more than RESERVE. */
-enum { LITTLE = 16384, RESERVE = 1 << 24, FIRST_BODY = 4096 };
+/* A job may take a little beyond the budget, so that probes, management and refusals are answered while it is used up,
+ * and one that asks for the figures as much as these need; all jobs together no more than RESERVE. */
+enum { LITTLE = 16384, FIGURES = 1 << 20, RESERVE = 1 << 24, FIRST_BODY = 4096 };
 
 static bool refuse(serve_job *job, uint64_t bytes) {
   job->refused_bytes = bytes;
@@ -22,11 +22,11 @@ static bool count(serve_job *job, size_t bytes) {
   if (bytes > most) return refuse(job, bytes);
   const uint64_t held = __atomic_add_fetch(&job->server->held, bytes, __ATOMIC_RELAXED);
   const bool is_beyond = held > most;
-  if (is_beyond && (held > most + RESERVE || bytes > LITTLE - job->beyond)) {
+  if (is_beyond && (held > most + RESERVE || bytes > job->spare)) {
     __atomic_sub_fetch(&job->server->held, bytes, __ATOMIC_RELAXED);
     return refuse(job, bytes);
   }
-  if (is_beyond) job->beyond += (uint32_t)bytes;
+  if (is_beyond) job->spare -= (uint32_t)bytes;
   job->held += bytes;
   return true;
 }
@@ -50,9 +50,12 @@ static void give(void *user, void *memory, size_t bytes) {
 
 void serve_begin_job(serve_job *job, serve_server *server) {
   job->server = server;
+  job->spare = LITTLE;
   job->memory = (td_allocator){job, take, give};
   job->reply = (base_text){.allocator = &job->memory};
 }
+
+void serve_spare_figures(serve_job *job) { job->spare = FIGURES; }
 
 /* In place where the C library can: a copy of a large body would need the room of both. */
 bool serve_grow_body(serve_job *job, size_t cap) {

@@ -90,6 +90,7 @@ bool serve_ping(serve_job *job, char **parts) {
 
 static bool metrics(serve_job *job, char **parts) {
   (void)parts;
+  serve_spare_figures(job);
   serve_metrics(job);
   return true;
 }

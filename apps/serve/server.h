@@ -62,7 +62,7 @@ struct serve_job {
   td_allocator memory;    /* of the body, the arena and the reply: counts what the job holds */
   uint64_t held;          /* bytes of it */
   uint64_t refused_bytes; /* that it asked for last */
-  uint32_t beyond;        /* bytes that it took although the budget was used up */
+  uint32_t spare;         /* bytes that it may yet take although the budget is used up */
   bool is_over;           /* the budget had no room for them */
   bool is_short;          /* the system had none for its body */
   base_arena *arena;      /* of texts and tensors of this request */
@@ -346,6 +346,7 @@ int serve_python_process(const serve_version *v, uint32_t index, uint64_t *memor
 /* memory.c: one budget of bytes for what requests hold. A job is empty before it begins. */
 void serve_begin_job(serve_job *job, serve_server *server);
 bool serve_has_room(serve_job *job, uint64_t bytes); /* for a body of so many, as things are now */
+void serve_spare_figures(serve_job *job);            /* its reply tells figures, also while the budget is used up */
 /* Adds to the body. `room`: bytes that may be allocated beyond what the body has. False: too large, or no memory. */
 bool serve_add_body(serve_job *job, const void *bytes, size_t count, size_t room);
 bool serve_grow_body(serve_job *job, size_t cap); /* false: job->is_short or job->is_over */

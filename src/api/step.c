@@ -57,10 +57,11 @@ static td_status count_flops(const td_session *s, const plan_step *step, const i
   return TD_OK;
 }
 
-/* Whose kernel has rows of 8 or 16 bits multiplies those; others widen them first. */
+/* What a kernel's row says; others widen their elements first. */
 static td_dtype multiplied_by(const char *kernel) {
   const kern_row *row = kern_find(kernel);
-  return !row ? TD_F32 : row->bits == 8 ? TD_I8 : row->bits == 16 ? TD_BF16 : TD_F32;
+  const td_dtype x = row ? (td_dtype)kern_signature_of(row)->x : TD_INVALID;
+  return x == TD_INVALID ? TD_F32 : x;
 }
 
 td_status td_session_get_step(const td_session *session, size_t index, td_step *step, td_error *err) {

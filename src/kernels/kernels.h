@@ -22,31 +22,39 @@ enum {
   KERN_PITCHED_OUT = 8,   /* writes a pitched output */
   KERN_RESIDUAL_OUT = 16, /* the output may have the memory of a residual of its type (KERN_IN_RESIDUAL) */
   KERN_MOVES = 32,        /* elements are bits that are moved: of any type of that width */
-  KERN_APPENDS = 64       /* in the residual's memory it writes only what is not in use: run again, it gives the same */
+  KERN_APPENDS = 64,      /* in the residual's memory it writes only what is not in use: run again, it gives the same */
+  KERN_OTHER_OUT = 128    /* the operator says what type the result has: indices, truth values */
 };
 
-/* How packed weights lie that a row's kernel reads: f32 in panels (pack.h), pairs of bf16, alone or for tiles; 8-bit
- * integers by twos, by fours, or for tiles (pack_i8.h). */
-typedef enum kern_weights {
-  KERN_WEIGHTS_F32,
-  KERN_WEIGHTS_PAIRS,
-  KERN_WEIGHTS_PAIR_TILES,
-  KERN_WEIGHTS_TWOS,
-  KERN_WEIGHTS_FOURS,
-  KERN_WEIGHTS_BYTE_TILES
-} kern_weights;
+/* Types of a row's elements and how its weights lie: a row of signatures.def. */
+typedef enum kern_signature_id {
+#define SIGNATURE(name, ...) KERN_OF_##name,
+#include "kernels/signatures.def"
+#undef SIGNATURE
+  KERN_SIGNATURE_COUNT
+} kern_signature_id;
+
+typedef struct kern_signature {
+  uint8_t x, sums;  /* td_dtype of the operands' elements (TD_I8 for bytes of either sign) and of the sums; TD_INVALID:
+                       any of the row's width, and none */
+  uint8_t depth;    /* numbers of a column of packed weights that lie together; 0: tiles */
+  uint32_t results; /* 1 << td_dtype of each that it may store; 0: that of its operands */
+} kern_signature;
 
 typedef struct kern_row {
   const char *name; /* of the function, for plans and profiles */
   base_call_fn run;
-  uint32_t isa;    /* BASE_ISA_* that the machine must have, all of them */
-  uint16_t family; /* kern_family */
-  uint8_t bits;    /* per element */
-  uint8_t dtype;   /* td_dtype of elements, TD_I8 for bytes of either sign; TD_INVALID: any of so many bits */
-  uint8_t flags;   /* KERN_* */
-  uint8_t lanes;   /* f32 in a vector of its level; also the width of its packed panels */
-  uint8_t weights; /* kern_weights */
+  uint32_t isa;      /* BASE_ISA_* that the machine must have, all of them */
+  uint16_t family;   /* kern_family */
+  uint8_t bits;      /* per element */
+  uint8_t signature; /* kern_signature_id */
+  uint8_t flags;     /* KERN_* */
+  uint8_t lanes;     /* f32 in a vector of its level; also the width of its packed panels */
 } kern_row;
+
+const kern_signature *kern_signature_of(const kern_row *row);
+/* May the row's kernel store a result of this type? */
+bool kern_stores(const kern_row *row, td_dtype dtype);
 
 /* The last row of `table` for the family and type whose needs are a subset of `isa`; NULL: none. */
 const kern_row *kern_select_from(const kern_row *table, uint32_t count, kern_family family, td_dtype dtype,

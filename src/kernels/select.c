@@ -10,7 +10,7 @@
 #define BF16(...)
 #define TILES(...)
 #define KERNEL(family, bits, isa, flags, lanes, function) \
-  {#function, function, isa, family, bits, TD_INVALID, flags, lanes, KERN_WEIGHTS_F32},
+  {#function, function, isa, family, bits, KERN_OF_BITS, flags, lanes},
 static const kern_row rows[] = {
 #include "kernels/kernels.def"
 };
@@ -51,9 +51,23 @@ const kern_row *kern_find(const char *name) {
   return row;
 }
 
+const kern_signature *kern_signature_of(const kern_row *row) {
+#define SIGNATURE(name, x, sums, results, depth) {x, sums, depth, results},
+  static const kern_signature signatures[] = {
+#include "kernels/signatures.def"
+  };
+#undef SIGNATURE
+  return &signatures[row->signature];
+}
+
+bool kern_stores(const kern_row *row, td_dtype dtype) {
+  const uint32_t results = kern_signature_of(row)->results;
+  return row->flags & KERN_OTHER_OUT || results == 0 || (results >> dtype & 1);
+}
+
 static bool takes(const kern_row *row, td_dtype dtype) {
-  if (row->dtype == TD_INVALID) return row->bits == base_dtype(dtype)->bits;
-  return row->dtype == (dtype == TD_U8 ? TD_I8 : dtype);
+  const uint8_t x = kern_signature_of(row)->x;
+  return x == TD_INVALID ? row->bits == base_dtype(dtype)->bits : x == (dtype == TD_U8 ? TD_I8 : dtype);
 }
 
 const kern_row *kern_select_from(const kern_row *table, uint32_t count, kern_family family, td_dtype dtype,

@@ -315,6 +315,7 @@ td_status lower_find_kernel(const ir_graph *graph, const lower_setting *setting,
   if (!query) return base_no_memory(err, "a step");
   *kernel = node->op->kernel(query);
   if (*kernel && base_str_listed(setting->disabled_kernels, (*kernel)->name)) *kernel = NULL;
+  BASE_ASSERT(!*kernel || node->out_count == 0 || kern_stores(*kernel, ir_type_of(graph, node->out[0])->dtype));
   return TD_OK;
 }
 
@@ -333,8 +334,7 @@ static td_status find_work(lowering *l, const ir_node_def *node, plan_step *step
   return TD_OK;
 }
 
-/* Is the constant in `slot` (or the one it is a view of) out of line with its elements? Bytes in a file lie anywhere.
- */
+/* Is the constant in `slot` (or what it is a view of) out of line with its elements? Bytes in a file lie anywhere. */
 static bool misaligned(const lowering *l, uint32_t slot) {
   const plan_slot *root = &l->plan->slots.at[l->plan->slots.at[slot].root];
   size_t each = base_dtype(l->plan->slots.at[slot].dtype)->bits / 8;

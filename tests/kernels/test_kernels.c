@@ -14,12 +14,11 @@ static void *scratch_of_arena(void *memory, size_t bytes) { return base_arena_al
 static void the_widest_that_fits_is_chosen(void **state) {
   (void)state;
   const uint32_t avx2 = BASE_ISA_AVX2 | BASE_ISA_FMA, avx512 = avx2 | BASE_ISA_AVX512F;
-  enum { ANY = TD_INVALID, F32 = KERN_WEIGHTS_F32 };
-  const kern_row table[] = {{"scalar", nothing, 0, KERN_COPY, 32, ANY, 0, 1, F32},
-                            {"other", nothing, 0, KERN_COPY, 16, TD_BF16, 0, 1, F32},
-                            {"bytes", nothing, 0, KERN_COPY, 8, TD_I8, 0, 1, F32},
-                            {"avx2", nothing, BASE_ISA_AVX2 | BASE_ISA_FMA, KERN_COPY, 32, TD_F32, 0, 8, F32},
-                            {"avx512", nothing, BASE_ISA_AVX512F, KERN_COPY, 32, TD_F32, 0, 16, F32}};
+  const kern_row table[] = {{"scalar", nothing, 0, KERN_COPY, 32, KERN_OF_BITS, 0, 1},
+                            {"other", nothing, 0, KERN_COPY, 16, KERN_OF_PAIRS, 0, 1},
+                            {"bytes", nothing, 0, KERN_COPY, 8, KERN_OF_FOURS, 0, 1},
+                            {"avx2", nothing, BASE_ISA_AVX2 | BASE_ISA_FMA, KERN_COPY, 32, KERN_OF_F32, 0, 8},
+                            {"avx512", nothing, BASE_ISA_AVX512F, KERN_COPY, 32, KERN_OF_F32, 0, 16}};
   enum { ROWS = sizeof table / sizeof *table };
   const struct {
     td_dtype dtype;
@@ -77,7 +76,14 @@ static void every_dtype_can_be_copied_and_f32_has_every_family(void **state) {
                 kern_select((kern_family)family, TD_I8, UINT32_MAX));
   assert_null(kern_select(KERN_COPY, TD_INVALID, UINT32_MAX));
   const kern_row *row;
-  for (uint32_t i = 0; (row = kern_row_at(i)); i++) assert_int_equal(row->isa >> BASE_ISA_COUNT, 0);
+  for (uint32_t i = 0; (row = kern_row_at(i)); i++) {
+    assert_int_equal(row->isa >> BASE_ISA_COUNT, 0);
+    const td_dtype x = (td_dtype)kern_signature_of(row)->x;
+    if (x == TD_INVALID) continue;
+    assert_int_equal(row->bits, base_dtype(x)->bits);
+    assert_true(kern_stores(row, x) && kern_stores(row, TD_F32));
+    assert_int_equal(kern_stores(row, TD_F64), (row->flags & KERN_OTHER_OUT) != 0);
+  }
 }
 
 /* Weights of a size that inference lets through are refused before they are read. */

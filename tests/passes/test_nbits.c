@@ -66,7 +66,7 @@ static void x_has_as_many_bits_as_are_asked_for(void **state) {
     const passes_setting setting = {
         .isa = level_of(levels[i % 2]), .precision = rows[i / 2].precision, .keep_f32 = rows[i / 2].keep};
     const kern_row *row = kern_select(KERN_LINEAR_NBITS_I8, TD_I8, setting.isa);
-    const bool pairs = row && row->weights == KERN_WEIGHTS_FOURS;
+    const bool pairs = row && row->signature == KERN_OF_FOURS;
     base_arena *arena = base_arena_new(&base_libc_allocator);
     base_text text = {.allocator = &base_libc_allocator};
     const char *named = strchr(strstr(rows[i / 2].model, "%5"), '}');

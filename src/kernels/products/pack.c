@@ -60,7 +60,7 @@ int64_t kern_tiles_depth(int64_t k) {
   return blocks ? (pairs + blocks - 1) / blocks * blocks * 2 : 0;
 }
 
-bool kern_takes_tiles(const kern_row *row) { return row->weights == KERN_WEIGHTS_PAIR_TILES; }
+bool kern_takes_tiles(const kern_row *row) { return row->signature == KERN_OF_PAIR_TILES; }
 
 double kern_pairs_speed(const kern_row *row) { return kern_takes_tiles(row) ? 8 : 2; }
 

@@ -104,8 +104,8 @@ int8_t kern_i8_weight(const kern_i8_layout *l, const uint8_t *packed, int64_t gr
 }
 
 int64_t kern_i8_depth(const kern_row *row) {
-  if (row->weights == KERN_WEIGHTS_BYTE_TILES) return KERN_I8_TILE;
-  return row->weights == KERN_WEIGHTS_FOURS ? 4 : 2;
+  const uint8_t depth = kern_signature_of(row)->depth;
+  return depth ? depth : KERN_I8_TILE;
 }
 
 kern_i8_scales kern_i8_scales_of(const base_attrs *a) {

@@ -130,5 +130,5 @@ float kern_nbits_multiply(const kern_nbits *l, const uint8_t *packed, int64_t n,
 
 bool kern_nbits_has_whole(const kern_nbits *l, int64_t x_bits, const kern_row *row) {
   const int64_t largest = ((1 << l->bits) - 1) * kern_nbits_x_most(x_bits);
-  return l->block <= INT32_MAX / largest && (row->weights == KERN_WEIGHTS_FOURS || (l->bits == 4 && x_bits == 8));
+  return l->block <= INT32_MAX / largest && (row->signature == KERN_OF_FOURS || (l->bits == 4 && x_bits == 8));
 }

@@ -5,10 +5,10 @@
 #define OF_LEVEL(what, level) PASTE(what, level)
 #define STRING(x) #x
 #define NAME(function) STRING(function)
-#define ROW(family, bits, dtype, flags, weights, function) \
-  {NAME(function), function, OF_LEVEL(KERN_NEEDS_, KERN_ROWS_OF), family, bits, dtype, flags, KERN_LANES, weights},
+#define ROW(family, bits, signature, flags, function) \
+  {NAME(function), function, OF_LEVEL(KERN_NEEDS_, KERN_ROWS_OF), family, bits, signature, flags, KERN_LANES},
 #define FLOATS(family, flags, function) \
-  ROW(family, 32, (flags)&KERN_MOVES ? TD_INVALID : TD_F32, flags, KERN_WEIGHTS_F32, KERN_NAME(function))
+  ROW(family, 32, (flags)&KERN_MOVES ? KERN_OF_BITS : KERN_OF_F32, flags, KERN_NAME(function))
 
 #define KERNEL(...)
 #if defined KERN_ROWS_wide
@@ -29,19 +29,18 @@
 #if defined KERN_ROWS_bytes
 #include "kernels/simd/bytes_priv.h"
 #define BYTES(family, flags, function) \
-  ROW(family, 8, TD_I8, flags, BYTES_BY_FOURS ? KERN_WEIGHTS_FOURS : KERN_WEIGHTS_TWOS, KERN_PART_NAME(function))
+  ROW(family, 8, BYTES_BY_FOURS ? KERN_OF_FOURS : KERN_OF_TWOS, flags, KERN_PART_NAME(function))
 #else
 #define BYTES(...)
 #endif
 #if defined KERN_ROWS_bf16
-#define BF16(family, flags, function) ROW(family, 16, TD_BF16, flags, KERN_WEIGHTS_PAIRS, KERN_PART_NAME(function))
+#define BF16(family, flags, function) ROW(family, 16, KERN_OF_PAIRS, flags, KERN_PART_NAME(function))
 #else
 #define BF16(...)
 #endif
 #if defined KERN_ROWS_tiles
-#define TILES(family, bits, flags, function)              \
-  ROW(family, bits, (bits) == 8 ? TD_I8 : TD_BF16, flags, \
-      (bits) == 8 ? KERN_WEIGHTS_BYTE_TILES : KERN_WEIGHTS_PAIR_TILES, KERN_PART_NAME(function))
+#define TILES(family, bits, flags, function) \
+  ROW(family, bits, (bits) == 8 ? KERN_OF_BYTE_TILES : KERN_OF_PAIR_TILES, flags, KERN_PART_NAME(function))
 #else
 #define TILES(...)
 #endif

@@ -15,6 +15,18 @@ static bool all_token(base_str s) {
   return s.length > 0;
 }
 
+/* May it stand in a value? Bytes above 0x7f may. */
+static bool is_text(char c) { return c == '\t' || ((unsigned char)c >= ' ' && c != 0x7f); }
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/* A host and a port have no other bytes; which of them form one is not looked at. */
+static bool all_host(base_str s) {
+  for (size_t i = 0; i < s.length; i++)
+    if (strchr("#^`|", s.at[i]) || !(is_token(s.at[i]) || strchr("()[],;=:", s.at[i]))) return false;
+  return true;
+}
+
 static bool is_word(base_str s, const char *word) {
   return s.length == strlen(word) && strncasecmp(s.at, word, s.length) == 0;
 }
@@ -51,13 +63,14 @@ static base_str next_line(const char *bytes, size_t *at) {
   return (base_str){begin, (size_t)(end - begin)};
 }
 
+/* "http://host:1/path?query" becomes the path and what follows. False: it has no host, or no path. */
 static bool strip_authority(base_str *target) {
   static const char *const schemes[] = {"http://", "https://"};
   for (size_t i = 0; i < 2; i++) {
     const size_t n = strlen(schemes[i]);
     if (target->length <= n || strncasecmp(target->at, schemes[i], n) != 0) continue;
-    const char *path = memchr(target->at + n, '/', target->length - n);
-    if (!path) return false;
+    const char *host = target->at + n, *path = memchr(host, '/', target->length - n);
+    if (!path || path == host || *host == ':' || !all_host((base_str){host, (size_t)(path - host)})) return false;
     *target = (base_str){path, target->length - (size_t)(path - target->at)};
     return true;
   }
@@ -69,10 +82,11 @@ static int32_t read_request_line(base_str line, http_head *head) {
   head->target = base_str_cut(&line, ' ');
   if (!all_token(head->method) || head->method.length > 32) return -400;
   for (size_t i = 0; i < head->target.length; i++)
-    if (head->target.at[i] <= ' ' || head->target.at[i] >= 0x7f) return -400; /* bytes above 0x7f are negative */
+    if (head->target.at[i] <= ' ' || head->target.at[i] >= 0x7f || head->target.at[i] == '#')
+      return -400; /* bytes above 0x7f are negative; what is behind a # some would not read */
   if (line.length != 8 || memcmp(line.at, "HTTP/", 5) != 0 || line.at[6] != '.') return -400;
-  if (line.at[5] != '1') return line.at[5] >= '0' && line.at[5] <= '9' ? -505 : -400;
-  if (line.at[7] != '0' && line.at[7] != '1') return -505;
+  if (!is_digit(line.at[5]) || !is_digit(line.at[7])) return -400;
+  if (line.at[5] != '1' || line.at[7] > '1') return -505;
   head->minor = (uint32_t)(line.at[7] - '0');
   if (base_str_is(head->target, "*")) return base_str_is(head->method, "OPTIONS") ? 1 : -400;
   if (head->target.length && head->target.at[0] == '/') return 1;
@@ -86,10 +100,8 @@ static int32_t read_field(base_str line, http_head *head) {
   http_field field = {.name = {line.at, (size_t)(colon - line.at)}};
   field.value = trim((base_str){colon + 1, line.length - field.name.length - 1});
   if (!all_token(field.name)) return -400; /* also a line that goes on from the one before it */
-  for (size_t i = 0; i < field.value.length; i++) {
-    const unsigned char c = (unsigned char)field.value.at[i];
-    if ((c < ' ' && c != '\t') || c == 0x7f) return -400;
-  }
+  for (size_t i = 0; i < field.value.length; i++)
+    if (!is_text(field.value.at[i])) return -400;
   head->fields[head->count++] = field;
   return 1;
 }
@@ -98,10 +110,10 @@ static int32_t read_length(base_str value, http_head *head) {
   uint64_t length = 0;
   if (!value.length || value.length > 18) return -400;
   for (size_t i = 0; i < value.length; i++) {
-    if (value.at[i] < '0' || value.at[i] > '9') return -400;
+    if (!is_digit(value.at[i])) return -400;
     length = length * 10 + (uint64_t)(value.at[i] - '0');
   }
-  if (head->has_length && head->length != length) return -400;
+  if (head->has_length) return -400;
   head->has_length = true;
   head->length = length;
   return 1;
@@ -113,7 +125,7 @@ static int32_t read_framing(http_head *head) {
   head->keep_alive = head->minor == 1;
   for (uint32_t i = 0; i < head->count; i++) {
     const base_str name = head->fields[i].name, value = head->fields[i].value;
-    if (is_word(name, "host")) hosts++;
+    if (is_word(name, "host") && (hosts++ > 0 || !all_host(value))) return -400;
     if (is_word(name, "content-length") && read_length(value, head) < 0) return -400;
     if (is_word(name, "transfer-encoding")) {
       if (head->minor == 0 || head->chunked) return -400;
@@ -129,7 +141,7 @@ static int32_t read_framing(http_head *head) {
   for (uint32_t i = 0; i < head->count; i++)
     if (is_word(head->fields[i].name, "connection") && http_lists(head->fields[i].value, "close"))
       head->keep_alive = false;
-  if (hosts > 1 || (hosts == 0 && head->minor == 1)) return -400;
+  if (hosts == 0 && head->minor == 1) return -400;
   return head->chunked && head->has_length ? -400 : 1;
 }
 
@@ -158,11 +170,24 @@ bool http_lists(base_str list, const char *word) {
 
 /* ---- chunks ---- */
 
-enum { SIZE, EXTENSION, SIZE_END, DATA, DATA_CR, DATA_LF, TRAILER, TRAILER_REST, TRAILER_LF, LAST_LF, OVER };
+enum {
+  SIZE,
+  EXTENSION,
+  SIZE_END,
+  DATA,
+  DATA_CR,
+  DATA_LF,
+  TRAILER,
+  TRAILER_NAME,
+  TRAILER_REST,
+  TRAILER_LF,
+  LAST_LF,
+  OVER
+};
 enum { SIZE_DIGITS = 15, EXTENSION_BYTES = 256, TRAILER_BYTES = 8192 };
 
 static int32_t hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
+  if (is_digit(c)) return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
@@ -185,17 +210,20 @@ static bool read_mark(http_chunks *c, char byte) {
     case SIZE: return read_size(c, byte);
     case EXTENSION:
       if (byte == '\r') c->state = SIZE_END;
-      return byte != '\n' && byte != 0 && ++c->line <= EXTENSION_BYTES;
+      return byte == '\r' || (is_text(byte) && ++c->line <= EXTENSION_BYTES);
     case SIZE_END: c->state = c->left ? DATA : TRAILER; return byte == '\n';
     case DATA_CR: c->state = DATA_LF; return byte == '\r';
     case DATA_LF:
       c->state = SIZE;
       c->line = 0;
       return byte == '\n';
-    case TRAILER: c->state = byte == '\r' ? LAST_LF : TRAILER_REST; return byte == '\r' || is_token(byte);
+    case TRAILER: c->state = byte == '\r' ? LAST_LF : TRAILER_NAME; return byte == '\r' || is_token(byte);
+    case TRAILER_NAME:
+      if (byte == ':') c->state = TRAILER_REST;
+      return (byte == ':' || is_token(byte)) && ++c->trailer <= TRAILER_BYTES;
     case TRAILER_REST:
       if (byte == '\r') c->state = TRAILER_LF;
-      return byte != '\n' && byte != 0 && ++c->trailer <= TRAILER_BYTES;
+      return (byte == '\r' || is_text(byte)) && ++c->trailer <= TRAILER_BYTES;
     case TRAILER_LF: c->state = TRAILER; return byte == '\n';
     default: c->state = OVER; return byte == '\n';
   }

@@ -21,6 +21,8 @@ static void requests(void **state) {
   assert_null(http_find(&head, "x-z").at);
   assert_true(read_all("GET http://h:1/p HTTP/1.0\r\nConnection: x, Keep-Alive\r\n\r\n", &head) > 0);
   assert_true(base_str_is(head.target, "/p") && head.keep_alive && head.minor == 0);
+  assert_true(read_all("GET HTTPS://[::1]:8/p?q=/r HTTP/1.1\r\nHost: [::1]:8\r\n\r\n", &head) > 0);
+  assert_true(base_str_is(head.target, "/p?q=/r"));
   assert_true(read_all("GET / HTTP/1.0\r\n\r\n", &head) > 0 && !head.keep_alive);
   assert_true(read_all("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", &head) > 0 && !head.keep_alive);
   assert_true(read_all("POST / HTTP/1.1\r\nHost:\r\nTransfer-Encoding: Chunked\r\n\r\n", &head) > 0 && head.chunked);
@@ -40,10 +42,21 @@ static void refusals(void **state) {
       {"GET a HTTP/1.1\r\nHost: a\r\n\r\n", 400},
       {"G@T / HTTP/1.1\r\nHost: a\r\n\r\n", 400},
       {"GET / HTTP/2.0\r\nHost: a\r\n\r\n", 505},
+      {"GET / HTTP/1.2\r\nHost: a\r\n\r\n", 505},
+      {"GET / HTTP/1.x\r\nHost: a\r\n\r\n", 400},
+      {"GET /a#b HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+      {"GET http://h?q=/models HTTP/1.1\r\nHost: a\r\n\r\n", 400}, /* whose path is empty */
+      {"GET http:///models HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+      {"GET http://:80/models HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+      {"GET http://me@h/models HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+      {"GET / HTTP/1.1\r\nHost: a b\r\n\r\n", 400},
+      {"GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", 400},
+      {"GET / HTTP/1.1\r\nHost: a^b\r\n\r\n", 400},
       {"GET / HTTP/1.1\r\nHost: a\r\n b\r\n\r\n", 400},
       {"GET / HTTP/1.1\r\nHost : a\r\n\r\n", 400},
       {"GET / HTTP/1.1\r\nHost: a\r\nnothing\r\n\r\n", 400},
       {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400},
+      {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 01\r\n\r\n", 400},
       {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1, 1\r\n\r\n", 400},
       {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +1\r\n\r\n", 400},
       {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\n", 400},
@@ -116,6 +129,10 @@ static void chunks(void **state) {
     assert_null(body("-3\r\nabc\r\n0\r\n\r\n", step, to));
     assert_null(body("1000000000000000\r\nabc", step, to));
     assert_null(body("\r\n", step, to));
+    assert_null(body("1;a\177\r\nx\r\n0\r\n\r\n", step, to));
+    assert_null(body("0\r\nGET / HTTP/1.1\r\n\r\n", step, to)); /* no trailer */
+    assert_null(body("0\r\nT\r\n\r\n", step, to));
+    assert_null(body("0\r\nT: \001\r\n\r\n", step, to));
   }
 }
 

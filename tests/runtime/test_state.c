@@ -145,6 +145,34 @@ static void grows(void **state) {
   }
 }
 
+/* A value that is an output, too, stays where its step makes it, and is copied: what a run makes before it reads the
+ * state lies there in the next one. */
+static void outputs_are_copied(void **state) {
+  (void)state;
+  static const char text[] =
+      "const %5: f32[0] = {}\n"
+      "input %0 \"x\": f32[n]\n"
+      "state %1 \"all\": f32[past] = %5\n"
+      "%2 = aten::cat(%0, %0, %0, %0) {dim = 0}\n"
+      "%4 = aten::sum(%2) {dim = [0], keepdim = false}\n"
+      "%6 = aten::cat(%1, %0) {dim = 0}\n"
+      "output \"sum\" %4\n"
+      "output \"all\" %6\n"
+      "store %1 = %6\n";
+  EACH_BACKEND(b) {
+    rig r;
+    rig_open(&r, text, backends[b]);
+    rig_feed(&r, 0, TD_F32, "8: 1 2 3 4 5 6 7 8");
+    rig_run(&r);
+    rig_run(&r);
+    expect_state(&r, r.session, 0, "16: 1 2 3 4 5 6 7 8 1 2 3 4 5 6 7 8");
+    rig_feed(&r, 0, TD_F32, "1: 9");
+    rig_run(&r);
+    expect_state(&r, r.session, 0, "17: 1 2 3 4 5 6 7 8 1 2 3 4 5 6 7 8 9");
+    rig_close(&r);
+  }
+}
+
 /* The last step fails: an index that is out of range. What came before it changed nothing. */
 /* A state that grows, stays, and is nothing again: where the new value is made changes with its sizes from run to run,
  * the numbers do not. */
@@ -267,6 +295,7 @@ int main(void) {
       cmocka_unit_test(can_be_set),
       cmocka_unit_test(grows),
       cmocka_unit_test(sizes_come_and_go),
+      cmocka_unit_test(outputs_are_copied),
       cmocka_unit_test(failure_changes_nothing),
       cmocka_unit_test(misfit_is_refused),
       cmocka_unit_test(lack_of_memory_changes_nothing),

@@ -173,7 +173,6 @@ static void outputs_are_copied(void **state) {
   }
 }
 
-/* The last step fails: an index that is out of range. What came before it changed nothing. */
 /* A state that grows, stays, and is nothing again: where the new value is made changes with its sizes from run to run,
  * the numbers do not. */
 static void sizes_come_and_go(void **state) {
@@ -211,6 +210,7 @@ static void sizes_come_and_go(void **state) {
   }
 }
 
+/* The last step fails: an index that is out of range. What came before it changed nothing. */
 static void failure_changes_nothing(void **state) {
   (void)state;
   static const char text[] =

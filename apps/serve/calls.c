@@ -257,7 +257,7 @@ static call *make_call(serve_calls *c) {
                          .json_count = -1,
                          .begun_ns = sys_clock_ns()};
   memcpy(one->job.id, stream->id, sizeof one->job.id);
-  serve_begin_job(&one->job, stream->server);
+  serve_begin_job(&one->job, stream->loop);
   one->job.arena = base_arena_new(&one->job.memory);
   if (stream->limit_ns) { /* of which a part is over */
     const uint64_t end_ns = stream->begun_ns + stream->limit_ns, now = one->job.begun_ns;

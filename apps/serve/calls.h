@@ -1,5 +1,5 @@
 /* calls.h -- one gRPC stream that takes messages as they come, or gives several: each message is a job of its own, and
- * replies go out in the order of the requests. On the loop's thread alone; knows nothing of HTTP/2. */
+ * replies go out in the order of the requests. On its loop's thread alone; knows nothing of HTTP/2. */
 #ifndef SERVE_CALLS_H
 #define SERVE_CALLS_H
 #include "server.h"

@@ -83,11 +83,14 @@ static bool server_ready(serve_job *job) {
 /* Of grpc.health.v1. */
 enum { SERVING = 1, NOT_SERVING = 2, SERVICE_UNKNOWN = 3 };
 
-int32_t serve_grpc_health(const serve_server *server, const char *service) {
+int32_t serve_grpc_health(serve_server *server, const char *service) {
   const bool is_server = !*service || !strcmp(service, "inference.GRPCInferenceService");
-  const serve_version *v = is_server ? NULL : serve_find_version(server, service, NULL);
-  if (!is_server && !v) return SERVICE_UNKNOWN;
-  return server->draining || (v && !serve_is_ready(v)) ? NOT_SERVING : SERVING;
+  if (is_server) return server->draining ? NOT_SERVING : SERVING;
+  pthread_mutex_lock(&server->tables);
+  const serve_version *v = serve_find_version(server, service, NULL);
+  const int32_t health = !v ? SERVICE_UNKNOWN : server->draining || !serve_is_ready(v) ? NOT_SERVING : SERVING;
+  pthread_mutex_unlock(&server->tables);
+  return health;
 }
 
 void serve_grpc_tell_health(serve_job *job, int32_t health) {
@@ -325,6 +328,7 @@ static bool model_stream_infer(serve_job *job) {
 /* ---- KServe: the repository ---- */
 
 static bool repository_index(serve_job *job) {
+  pthread_mutex_lock(&job->server->lock);
   for (uint32_t i = 0; i < job->server->model_count; i++)
     for (uint32_t j = 0; j < job->server->models[i]->count; j++) {
       const serve_version *v = job->server->models[i]->versions[j];
@@ -335,6 +339,7 @@ static bool repository_index(serve_job *job) {
       put_message(job, 1, &text);
       base_text_free(&text);
     }
+  pthread_mutex_unlock(&job->server->lock);
   job->status = 200;
   return true;
 }
@@ -501,8 +506,9 @@ static bool stream_predictions(serve_job *job) {
 
 /* ---- the table ---- */
 
-/* Needs no token; needs --enable-model-api; takes and gives several messages. */
-enum { OPEN = 1, API = 2, TAKES = 4, GIVES = 8 };
+/* Needs no token; needs --enable-model-api; takes and gives several messages; takes server->tables where it needs them,
+ * since it reads the message. */
+enum { OPEN = 1, API = 2, TAKES = 4, GIVES = 8, READS = 16 };
 #define KSERVE "/inference.GRPCInferenceService/"
 #define TORCH_OIP "/org.pytorch.serve.grpc.openinference.GRPCInferenceService/"
 #define TORCH "/org.pytorch.serve.grpc.inference.InferenceAPIsService/"
@@ -513,8 +519,8 @@ static const struct method {
   uint32_t role, flags;
   bool (*answer)(serve_job *job);
 } methods[] = {
-    {KSERVE "ModelInfer", SERVE_INFER, 0, model_infer},
-    {KSERVE "ModelStreamInfer", SERVE_INFER, TAKES | GIVES, model_stream_infer},
+    {KSERVE "ModelInfer", SERVE_INFER, READS, model_infer},
+    {KSERVE "ModelStreamInfer", SERVE_INFER, TAKES | GIVES | READS, model_stream_infer},
     {KSERVE "ServerLive", SERVE_INFER, OPEN, say_true},
     {KSERVE "ServerReady", SERVE_INFER, OPEN, server_ready},
     {KSERVE "ModelReady", SERVE_INFER, OPEN, model_ready},
@@ -523,7 +529,7 @@ static const struct method {
     {KSERVE "RepositoryIndex", SERVE_INFER, 0, repository_index},
     {KSERVE "RepositoryModelLoad", SERVE_MANAGE, API, repository_load},
     {KSERVE "RepositoryModelUnload", SERVE_MANAGE, API, repository_unload},
-    {TORCH_OIP "ModelInfer", SERVE_INFER, 0, model_infer},
+    {TORCH_OIP "ModelInfer", SERVE_INFER, READS, model_infer},
     {TORCH_OIP "ServerLive", SERVE_INFER, OPEN, say_true},
     {TORCH_OIP "ServerReady", SERVE_INFER, OPEN, server_ready},
     {TORCH_OIP "ModelReady", SERVE_INFER, OPEN, model_ready},
@@ -531,9 +537,9 @@ static const struct method {
     {"/grpc.health.v1.Health/Check", SERVE_INFER | SERVE_MANAGE, OPEN, health_check},
     {"/grpc.health.v1.Health/Watch", SERVE_INFER | SERVE_MANAGE, OPEN, health_watch},
     {TORCH "Ping", SERVE_INFER, OPEN, torch_ping},
-    {TORCH "Predictions", SERVE_INFER, 0, predictions},
-    {TORCH "StreamPredictions", SERVE_INFER, GIVES, predictions},
-    {TORCH "StreamPredictions2", SERVE_INFER, TAKES | GIVES, stream_predictions},
+    {TORCH "Predictions", SERVE_INFER, READS, predictions},
+    {TORCH "StreamPredictions", SERVE_INFER, GIVES | READS, predictions},
+    {TORCH "StreamPredictions2", SERVE_INFER, TAKES | GIVES | READS, stream_predictions},
     {MANAGE "DescribeModel", SERVE_MANAGE, 0, describe},
     {MANAGE "ListModels", SERVE_MANAGE, 0, list},
     {MANAGE "RegisterModel", SERVE_MANAGE, API, add_model},
@@ -596,16 +602,26 @@ uint32_t serve_grpc_kind(const serve_job *job) {
   return (m->flags & TAKES ? SERVE_TAKES_MANY : 0) | (m->flags & GIVES ? SERVE_GIVES_MANY : 0);
 }
 
+/* May it be answered? Else it is refused. */
+static bool admitted(serve_job *job, const struct method *m) {
+  if (!(m->flags & OPEN) && !serve_allowed(job->server, job, m->role & SERVE_INFER ? SERVE_INFER : SERVE_MANAGE)) {
+    serve_refuse(job, base_str_starts(job->path, "/org.") ? 403 : 401, "the token is missing or wrong");
+    return false;
+  }
+  return !(m->flags & API) || serve_may_change(job);
+}
+
 bool serve_grpc(serve_job *job) {
+  serve_server *server = job->server;
   const struct method *m = find_method(job);
   if (!m) {
     serve_refuse(job, 501, "there is no method %.*s at this address",
                  (int)(job->path.length < 200 ? job->path.length : 200), job->path.at);
     return true;
   }
-  if (!(m->flags & OPEN) && !serve_allowed(job->server, job, m->role & SERVE_INFER ? SERVE_INFER : SERVE_MANAGE)) {
-    serve_refuse(job, base_str_starts(job->path, "/org.") ? 403 : 401, "the token is missing or wrong");
-    return true;
-  }
-  return ((m->flags & API) && !serve_may_change(job)) || m->answer(job);
+  pthread_mutex_lock(&server->tables);
+  const bool is_admitted = admitted(job, m), reads = m->flags & READS;
+  const bool answered = !is_admitted || (!reads && m->answer(job));
+  pthread_mutex_unlock(&server->tables);
+  return is_admitted && reads ? m->answer(job) : answered;
 }

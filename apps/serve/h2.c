@@ -38,6 +38,7 @@ typedef struct stream {
 struct serve_h2 {
   nghttp2_session *session;
   serve_server *server;
+  serve_loop *loop;
   serve_channel *channel;
   const char *client;
   uint32_t roles, streams, listeners; /* listeners: streams that are told of health */
@@ -412,7 +413,7 @@ static int begin_headers(nghttp2_session *session, const nghttp2_frame *frame, v
   stream *s = calloc(1, sizeof *s);
   if (!s) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
   s->job = (serve_job){.owner = s, .respond = respond};
-  serve_begin_job(&s->job, h->server);
+  serve_begin_job(&s->job, h->loop);
   base_arena *arena = s->job.arena = base_arena_new(&s->job.memory);
   if (!arena) {
     free(s);
@@ -570,7 +571,7 @@ static bool make_session(serve_h2 *h) {
   return made;
 }
 
-serve_h2 *serve_h2_open(serve_server *server, serve_channel *channel, const char *client, uint32_t roles,
+serve_h2 *serve_h2_open(serve_loop *loop, serve_channel *channel, const char *client, uint32_t roles,
                         void (*ready)(void *owner), void *owner) {
   const nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, MOST_STREAMS},
                                              {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, WINDOW},
@@ -578,7 +579,8 @@ serve_h2 *serve_h2_open(serve_server *server, serve_channel *channel, const char
   serve_h2 *h = calloc(1, sizeof *h);
   if (!h) return NULL;
   *h = (serve_h2){.frames = {.left = sizeof SERVE_H2_PREFACE - 1},
-                  .server = server,
+                  .server = loop->server,
+                  .loop = loop,
                   .channel = channel,
                   .client = client,
                   .roles = roles,

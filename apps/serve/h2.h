@@ -1,4 +1,4 @@
-/* h2.h -- one HTTP/2 connection, over nghttp2: REST as by HTTP/1.1, and gRPC. On the loop's thread alone. */
+/* h2.h -- one HTTP/2 connection, over nghttp2: REST as by HTTP/1.1, and gRPC. On its loop's thread alone. */
 #ifndef SERVE_H2_H
 #define SERVE_H2_H
 #include "channel.h"
@@ -10,7 +10,7 @@ typedef struct serve_h2 serve_h2;
 
 /* `channel` and `client`, its address, are borrowed. `ready(owner)` is called when a reply is ready to be sent. NULL:
  * out of memory. */
-serve_h2 *serve_h2_open(serve_server *server, serve_channel *channel, const char *client, uint32_t roles,
+serve_h2 *serve_h2_open(serve_loop *loop, serve_channel *channel, const char *client, uint32_t roles,
                         void (*ready)(void *owner), void *owner);
 /* Takes bytes from the socket. False: the connection is to be closed. */
 bool serve_h2_receive(serve_h2 *h, const char *bytes, size_t count);
@@ -39,7 +39,7 @@ bool serve_grpc_name(serve_job *job);
 /* The reply of a REST handler as the message that the method gives. */
 void serve_grpc_shape(serve_job *job);
 /* What job->watched is now, as grpc.health.v1 has it; and the message that says so. */
-int32_t serve_grpc_health(const serve_server *server, const char *service);
+int32_t serve_grpc_health(serve_server *server, const char *service);
 void serve_grpc_tell_health(serve_job *job, int32_t health);
 enum { SERVE_GRPC_UNAVAILABLE = 14 }; /* with which streams end when the server does */
 /* What the method takes and gives (calls.h); 0: one message each. */

@@ -1,4 +1,4 @@
-/* log.c -- the access log: a line of JSON for each request. The loop's thread puts lines into a buffer, a thread of the
+/* log.c -- the access log: a line of JSON for each request. Loops put lines into a buffer, a thread of the
  * log writes them out: a disk or a reader that is slow costs lines, which are counted, and never holds up requests. */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,11 +23,11 @@ struct serve_log {
   const char *path; /* NULL: standard output */
   int fd;
   bool is_file, torn; /* torn: the last line was written in part */
-  base_text line;     /* the loop's */
   sys_thread thread;
   pthread_mutex_t lock;
   pthread_cond_t more;
   /* ---- under the lock ---- */
+  base_text line;          /* that is being put in */
   char *filling, *writing; /* `writing` is the thread's */
   size_t count;            /* bytes of `filling` */
   bool stop, reopen;
@@ -119,9 +119,9 @@ void serve_log_request(serve_log *log, const serve_job *job, uint64_t bytes_out)
   struct timespec now;
   if (!log) return;
   clock_gettime(CLOCK_REALTIME, &now);
+  pthread_mutex_lock(&log->lock);
   log->line.length = 0;
   serve_print_request(&log->line, job, &now, bytes_out);
-  pthread_mutex_lock(&log->lock);
   if (log->line.failed || log->line.length > BUFFER_BYTES - log->count) {
     log->lost++;
   } else {
@@ -130,10 +130,11 @@ void serve_log_request(serve_log *log, const serve_job *job, uint64_t bytes_out)
     log->count += log->line.length;
     if (!before || (before < BUFFER_BYTES / 2 && log->count >= BUFFER_BYTES / 2)) pthread_cond_signal(&log->more);
   }
+  if (log->line.failed) {
+    base_text_free(&log->line);
+    log->line = (base_text){.allocator = &base_libc_allocator};
+  }
   pthread_mutex_unlock(&log->lock);
-  if (!log->line.failed) return;
-  base_text_free(&log->line);
-  log->line = (base_text){.allocator = &base_libc_allocator};
 }
 
 /* ---- the thread that writes ---- */

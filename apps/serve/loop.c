@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -226,7 +225,7 @@ static int speaks_h2(const connection *c) {
 }
 
 static void begin_streams(loop *l, connection *c) {
-  c->h2 = serve_h2_open(l->server, &c->channel, c->client, c->roles, reply_ready, c);
+  c->h2 = serve_h2_open(l->server->loops, &c->channel, c->client, c->roles, reply_ready, c);
   c->state = STREAMS;
   if (c->h2) receive_streams(l, c);
   else connection_drop(l, c);
@@ -284,7 +283,7 @@ static void begin_request(connection *c) {
   c->parts = (serve_parts){.is_chunked = true};
   serve_free_job(&c->job);
   c->job = (serve_job){.owner = c, .respond = connection_respond};
-  serve_begin_job(&c->job, c->loop->server);
+  serve_begin_job(&c->job, c->loop->server->loops);
   c->job.client = c->client;
   c->logged = c->refused = false;
   c->idle_ns = sys_clock_ns();
@@ -351,19 +350,28 @@ static void accept_one(loop *l, int listener) {
   l->open++;
 }
 
-void serve_take_done(serve_server *server) {
-  uint64_t count;
-  if (read(server->done_event, &count, sizeof count) < 0) return;
-  pthread_mutex_lock(&server->lock);
-  serve_job *job = server->done;
-  server->done = NULL;
-  pthread_mutex_unlock(&server->lock);
-  while (job) {
-    serve_job *next = job->next;
+static void take_back(serve_job *job) {
+  serve_server *server = job->server;
+  if (job->pair || job->sequence || job->finish) {
+    pthread_mutex_lock(&server->tables);
     serve_end_pair(job);
     serve_leave_sequence(job);
-    if (job->finish) job->finish(job);
-    else job->respond(job);
+    if (job->finish) job = job->finish(job);
+    pthread_mutex_unlock(&server->tables);
+  }
+  if (job) job->respond(job);
+}
+
+void serve_take_done(serve_loop *loop) {
+  uint64_t count;
+  if (read(loop->event, &count, sizeof count) < 0) return;
+  pthread_mutex_lock(&loop->server->lock);
+  serve_job *job = loop->done;
+  loop->done = NULL;
+  pthread_mutex_unlock(&loop->server->lock);
+  while (job) {
+    serve_job *next = job->next;
+    take_back(job);
     job = next;
   }
 }
@@ -373,7 +381,7 @@ static void handle(loop *l, const struct epoll_event *event) {
   int *listener = event->data.ptr;
   if (listener >= l->listeners && listener < l->listeners + SERVE_ADDRESSES)
     accept_one(l, (int)(listener - l->listeners));
-  else if (event->data.ptr == &l->server->done_event) serve_take_done(l->server);
+  else if (event->data.ptr == l->server->loops) serve_take_done(l->server->loops);
   else if (c->channel.fd < 0) return; /* dropped by an event before this one */
   else if (c->state == COMPUTE) connection_give_up(c);
   else if (c->state == PARTS) connection_write(l, c, event->events);
@@ -398,18 +406,24 @@ static void sweep_streams(loop *l, connection *c) {
   else if (reset < 0) connection_drop(l, c);
 }
 
+static void sweep_tables(serve_server *server) {
+  pthread_mutex_lock(&server->tables);
+  for (uint32_t i = 0; i < server->model_count; i++)
+    for (uint32_t j = 0; j < server->models[i]->count; j++) {
+      serve_expire(server->models[i]->versions[j]);
+      serve_python_watch(server->models[i]->versions[j]);
+    }
+  serve_sweep_sequences(server);
+  serve_sweep_profiles(server);
+  pthread_mutex_unlock(&server->tables);
+}
+
 /* Closes what took too long, or, when draining, waits for its next request. */
 static void sweep(loop *l) {
   const uint64_t now = sys_clock_ns();
   l->swept_ns = now;
   if (l->resting && !l->closing) ask_listeners(l, false); /* others may have had the descriptors */
-  for (uint32_t i = 0; i < l->server->model_count; i++)
-    for (uint32_t j = 0; j < l->server->models[i]->count; j++) {
-      serve_expire(l->server->models[i]->versions[j]);
-      serve_python_watch(l->server->models[i]->versions[j]);
-    }
-  serve_sweep_sequences(l->server);
-  serve_sweep_profiles(l->server);
+  sweep_tables(l->server);
   for (connection *c = l->all; c < l->all + CONNECTIONS; c++) {
     if (c->channel.fd < 0 || c->state == COMPUTE) continue;
     if (l->closing && c->state == READ_HEAD && c->count == 0) connection_drop(l, c);
@@ -511,8 +525,9 @@ static td_status open_loop(loop *l, td_error *err) {
     c->h2 = NULL;
     c->receiving = false;
   }
-  struct epoll_event event = {.events = EPOLLIN, .data.ptr = &l->server->done_event};
-  if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->server->done_event, &event) != 0) return base_no_memory(err, "an event");
+  serve_loop *own = l->server->loops;
+  struct epoll_event event = {.events = EPOLLIN, .data.ptr = own};
+  if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, own->event, &event) != 0) return base_no_memory(err, "an event");
   return TD_OK;
 }
 

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -145,13 +144,8 @@ static td_status serve(serve_server *s, char **words, int count, base_arena *are
   if (!s->options.workers) s->options.workers = sys_threads_read();
   if (!s->options.most_held) s->options.most_held = default_held();
   if (s->options.start_workers < 0) s->options.start_workers = s->options.workers;
-  s->done_event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   s->started_ns = (uint64_t)time(NULL) * 1000000007u ^ (uint64_t)getpid();
-  pthread_mutex_init(&s->lock, NULL);
-  pthread_cond_init(&s->more, NULL);
-  pthread_cond_init(&s->load_more, NULL);
-  pthread_cond_init(&s->settled, NULL);
-  if (s->done_event < 0) return base_no_memory(err, "an event");
+  TRY(serve_open_queues(s, err));
   td_status status = start_spawner(s, err); /* while there are no threads: the log has one */
   if (status == TD_OK && s->options.access_log) status = serve_log_open(s->options.access_log, &s->log, err);
   if (status == TD_OK) status = serve_make_keys(s, err);
@@ -160,13 +154,13 @@ static td_status serve(serve_server *s, char **words, int count, base_arena *are
   if (status == TD_OK) status = serve_run(s, ready, err);
   serve_end_sequences(s, NULL); /* the loader frees them before it ends */
   serve_stop_threads(s);
-  serve_take_done(s); /* whose clients had gone */
+  for (int64_t i = 0; i < s->options.io_threads; i++) serve_take_done(&s->loops[i]); /* whose clients had gone */
   serve_free_workflows(s);
   serve_free_models(s);
   td_pool_free(s->pool);
   serve_log_close(s->log);
   spawner_end();
-  close(s->done_event);
+  serve_close_queues(s);
   pid_path(s, path, sizeof path);
   if (s->options.start) unlink(path);
   return status;
@@ -206,7 +200,8 @@ int main(int count, char **words) {
                                      .delay_ms = 100,
                                      .sequences = 100,
                                      .sequence_idle_ms = 60000,
-                                     .start_workers = -1}};
+                                     .start_workers = -1,
+                                     .io_threads = 1}};
   td_error err = {.offset = -1};
   td_defaults room;
   int result = 0;

@@ -1,5 +1,5 @@
 /* manage.c -- TorchServe's management routes, and KServe's model repository. What takes time is done by the loader; the
- * table of models changes on the loop's thread, when the loader has given the job back. */
+ * table of models changes when the loader has given the job back. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -84,30 +84,30 @@ static void free_loaded(serve_job *job) {
 }
 
 /* The version stays out: the loader frees it, and the job comes back once more. */
-static void give_up(serve_job *job) {
+static serve_job *give_up(serve_job *job) {
   job->finish = NULL;
   serve_order(job, free_loaded);
+  return NULL;
 }
 
-static void registered(serve_job *job) {
+static serve_job *registered(serve_job *job) {
   order *o = job->order;
   serve_version *v = o->version;
   if (!v) {
     serve_fail(job, o->status, &o->err);
-    job->respond(job);
   } else if (serve_find_version(job->server, v->name, v->number)) {
     serve_refuse(job, 409, "Model version %s is already registered for model %s", v->number, v->name);
-    give_up(job);
+    return give_up(job);
   } else if (serve_add_version(job->server, v, &o->err) != TD_OK) {
     serve_fail(job, TD_NO_RESOURCE, &o->err);
-    give_up(job);
+    return give_up(job);
   } else {
     const char *hint = o->workers ? "" : ". Use scale workers API to add workers for the model.";
     serve_answer(job, 200,
                  "{\n  \"status\": \"Model \\\"%s\\\" Version: %s registered with %u initial workers%s\"\n}\n", v->name,
                  v->number, o->workers, hint);
-    job->respond(job);
   }
+  return job;
 }
 
 /* Numbers of what is to be registered. False: one is refused. */
@@ -178,8 +178,8 @@ static bool register_later(serve_job *job, const order *o) {
     serve_refuse(job, 507, "out of memory");
     return true;
   }
-  *own =
-      (serve_job){.server = job->server, .arena = arena, .order = copy, .reply = {.allocator = &base_libc_allocator}};
+  *own = (serve_job){.server = job->server, .loop = job->loop, .arena = arena, .order = copy};
+  own->reply = (base_text){.allocator = &base_libc_allocator};
   own->finish = registered;
   own->respond = forget;
   serve_order(own, load);
@@ -220,7 +220,7 @@ static void refuse_waiting(serve_version *v) {
   }
 }
 
-static void scaled(serve_job *job) {
+static serve_job *scaled(serve_job *job) {
   order *o = job->order;
   if (!o->version->max_workers) refuse_waiting(o->version);
   if (o->status != TD_OK) serve_fail(job, o->status, &o->err);
@@ -228,7 +228,7 @@ static void scaled(serve_job *job) {
     serve_answer(job, 200, "{\n  \"status\": \"Workers scaled to %u for model: %s\"\n}\n", o->workers,
                  o->version->name);
   else serve_answer(job, 202, "{\n  \"status\": \"Processing worker updates...\"\n}\n");
-  job->respond(job);
+  return job;
 }
 
 bool serve_scale_workers(serve_job *job, char **parts) {
@@ -246,8 +246,10 @@ bool serve_scale_workers(serve_job *job, char **parts) {
   o->synchronous = synchronous && strcmp(synchronous, "true") == 0;
   o->version = v;
   o->workers = (uint32_t)most;
+  pthread_mutex_lock(&job->server->lock);
   v->min_workers = (uint32_t)least;
   v->max_workers = (uint32_t)most;
+  pthread_mutex_unlock(&job->server->lock);
   serve_note_health(job->server);
   job->finish = scaled;
   serve_order(job, scale);
@@ -434,13 +436,12 @@ bool serve_repository(serve_job *job, char **parts) {
 }
 
 /* Loaded anew: the new version takes the place of the one of the same number, which ends when its jobs have. */
-static void replaced(serve_job *job) {
+static serve_job *replaced(serve_job *job) {
   order *o = job->order;
   serve_version *v = o->version;
   if (!v) {
     serve_fail(job, o->status, &o->err);
-    job->respond(job);
-    return;
+    return job;
   }
   serve_model *m = serve_find_model(job->server, v->name);
   bool replaces = false;
@@ -456,11 +457,10 @@ static void replaced(serve_job *job) {
     }
   if (!replaces && serve_add_version(job->server, v, &o->err) != TD_OK) {
     serve_fail(job, TD_NO_RESOURCE, &o->err);
-    give_up(job);
-    return;
+    return give_up(job);
   }
   serve_answer(job, 200, "{\"name\":\"%s\",\"load\":true}", v->name);
-  job->respond(job);
+  return job;
 }
 
 bool serve_repository_load(serve_job *job, char **parts) {

@@ -48,8 +48,9 @@ static void give(void *user, void *memory, size_t bytes) {
   discount(user, bytes);
 }
 
-void serve_begin_job(serve_job *job, serve_server *server) {
-  job->server = server;
+void serve_begin_job(serve_job *job, serve_loop *loop) {
+  job->server = loop->server;
+  job->loop = loop;
   job->spare = LITTLE;
   job->memory = (td_allocator){job, take, give};
   job->reply = (base_text){.allocator = &job->memory};

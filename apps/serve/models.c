@@ -1,4 +1,4 @@
-/* models.c -- the table of models and their versions, sorted by name; the loop's thread alone touches it. */
+/* models.c -- the table of models and their versions, sorted by name. */
 #include <stdlib.h>
 #include <string.h>
 

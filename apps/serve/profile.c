@@ -1,6 +1,6 @@
 /* profile.c -- where the time of a version's next requests goes. One of its sessions is watched: the first one that is
  * taken, and from then on the one that is taken first where it is idle. With one worker these are all requests. The
- * thread that computes with the session counts, and writes the report; the loop's thread ends what will have none. */
+ * thread that computes with the session counts, and writes the report; the first loop ends what will have none. */
 #include <string.h>
 
 #include "server.h"
@@ -154,11 +154,11 @@ void serve_sweep_profiles(serve_server *server) {
 
 /* ---- the route ---- */
 
-static void come_back(serve_job *job) {
+static serve_job *come_back(serve_job *job) {
   serve_profile **at = &job->server->profiles;
   while ((*at)->job != job) at = &(*at)->next;
   *at = (*at)->next;
-  job->respond(job);
+  return job;
 }
 
 /* One of `names`, of which the first one is the default; NULL: it is refused. */

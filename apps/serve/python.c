@@ -552,7 +552,7 @@ static td_status take_frames(serve_worker *w, batch *b, const worker_wait *wait,
   td_status status = TD_OK;
   while (status == TD_OK && !over) {
     serve_job kept = {0}; /* no request: counts the frame */
-    serve_begin_job(&kept, w->version->server);
+    serve_begin_job(&kept, w->version->server->loops);
     kept.arena = base_arena_new(&kept.memory);
     status = kept.arena ? take_frame(w, b, &kept, &over, wait, err) : base_no_memory(err, "a worker's frame");
     base_arena_free(kept.arena);
@@ -591,7 +591,7 @@ bool serve_python_compute(serve_job **jobs, uint32_t *count, void *session) {
   b.count = sort_out(jobs, *count, b.jobs);
   if (!b.count) return true;
   serve_job kept = {0}; /* no request: counts the frame */
-  serve_begin_job(&kept, w->version->server);
+  serve_begin_job(&kept, w->version->server->loops);
   kept.arena = base_arena_new(&kept.memory);
   td_status status = send_batch(w, &b, &kept, &wait, &err);
   base_arena_free(kept.arena);

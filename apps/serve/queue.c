@@ -1,21 +1,51 @@
-/* queue.c -- the queues between the loop and the threads: of each version, of the loader, and of what is done; and the
+/* queue.c -- the queues between the loops and the threads: of each version, of the loader, and of what is done; and the
  * line in which versions wait for a thread. */
 #include "queue.h"
 
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "sequence.h"
 
+td_status serve_open_queues(serve_server *server, td_error *err) {
+  pthread_mutexattr_t recursive;
+  bool works = true;
+  pthread_mutexattr_init(&recursive);
+  pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+  pthread_mutex_init(&server->tables, &recursive);
+  pthread_mutex_init(&server->lock, NULL);
+  pthread_cond_init(&server->more, NULL);
+  pthread_cond_init(&server->load_more, NULL);
+  pthread_cond_init(&server->settled, NULL);
+  for (int64_t i = 0; i < server->options.io_threads; i++) {
+    server->loops[i] = (serve_loop){.server = server, .event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+    works = works && server->loops[i].event >= 0;
+  }
+  if (works) return TD_OK;
+  serve_close_queues(server);
+  return base_no_memory(err, "an event");
+}
+
+void serve_close_queues(serve_server *server) {
+  for (int64_t i = 0; i < server->options.io_threads; i++)
+    if (server->loops[i].event >= 0) close(server->loops[i].event);
+}
+
 void serve_done(serve_job *job) {
   serve_server *server = job->server;
+  serve_loop *loop = job->loop;
   pthread_mutex_lock(&server->lock);
   job->next = NULL;
-  if (server->done) server->done_last->next = job;
-  else server->done = job;
-  server->done_last = job;
+  if (loop->done) loop->done_last->next = job;
+  else loop->done = job;
+  loop->done_last = job;
   pthread_mutex_unlock(&server->lock);
-  if (write(server->done_event, &(uint64_t){1}, 8) != 8) return; /* the counter is full: the loop is awake */
+  serve_wake(loop);
+}
+
+void serve_wake(const serve_loop *loop) {
+  if (write(loop->event, &(uint64_t){1}, 8) != 8) return; /* the counter is full: the loop is awake */
 }
 
 static void deliver(serve_job *part) {
@@ -29,7 +59,7 @@ void serve_give_part(serve_job *job, int32_t status, const char *type, base_str 
   if (!job->extend) base_text_add(&job->reply, bytes.at, bytes.length);
   else if (!part) job->reply.failed = true;
   if (!part) return;
-  serve_begin_job(part, job->server);
+  serve_begin_job(part, job->loop);
   base_text_add(&part->reply, bytes.at, bytes.length);
   if (part->reply.failed) { /* the rest would be no reply without it */
     job->is_over = part->is_over;
@@ -42,14 +72,14 @@ void serve_give_part(serve_job *job, int32_t status, const char *type, base_str 
   job->is_parted = true;
   part->status = status;
   part->type = job->type; /* the loop reads no more of the job's until that comes back, as an error may be */
-  part->finish = deliver;
+  part->respond = deliver;
   part->order = job;
   serve_done(part);
 }
 
 void serve_note_health(serve_server *server) {
   __atomic_add_fetch(&server->health_changes, 1, __ATOMIC_RELEASE);
-  if (write(server->done_event, &(uint64_t){1}, 8) != 8) return;
+  for (int64_t i = 0; i < server->options.io_threads; i++) serve_wake(&server->loops[i]);
 }
 
 static void append_waiting(serve_version *v) {

@@ -1,4 +1,4 @@
-/* reply.h -- replies of HTTP: the head of HTTP/1, and bodies that come in parts. On the loop's thread alone. */
+/* reply.h -- replies of HTTP: the head of HTTP/1, and bodies that come in parts. On its loop's thread alone. */
 #ifndef SERVE_REPLY_H
 #define SERVE_REPLY_H
 #include "server.h"

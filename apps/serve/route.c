@@ -121,7 +121,7 @@ static bool has_workers(serve_job *job) {
   return true;
 }
 
-bool serve_enter(serve_job *job, const serve_protocol *protocol) {
+static bool enter(serve_job *job, const serve_protocol *protocol) {
   job->protocol = protocol;
   if (job->version->python && protocol) {
     serve_refuse(job, 400, "model %s has a Python handler, which takes no tensors: POST to /predictions/%s",
@@ -136,6 +136,14 @@ bool serve_enter(serve_job *job, const serve_protocol *protocol) {
   }
   serve_leave_sequence(job);
   return true;
+}
+
+bool serve_enter(serve_job *job, const serve_protocol *protocol) {
+  serve_server *server = job->server; /* the job may be another thread's then */
+  pthread_mutex_lock(&server->tables);
+  const bool answered = enter(job, protocol);
+  pthread_mutex_unlock(&server->tables);
+  return answered;
 }
 
 static bool compute(serve_job *job, char **parts, const serve_protocol *protocol) {
@@ -159,10 +167,12 @@ static bool predict(serve_job *job, char **parts) {
 
 /* SageMaker's: the query names the model, or there is one alone. */
 static bool invocations(serve_job *job, char **parts) {
-  const serve_server *server = job->server;
+  serve_server *server = job->server;
   const char *name = serve_query(job, "model_name");
+  pthread_mutex_lock(&server->tables);
   if (!name && server->model_count == 1) name = server->models[0]->name;
   parts[0] = name ? base_arena_text(job->arena, name) : NULL;
+  pthread_mutex_unlock(&server->tables);
   if (parts[0]) return predict(job, parts);
   serve_refuse(job, 400, "Parameter model_name is required.");
   return true;
@@ -197,9 +207,9 @@ static bool v1_predict(serve_job *job, char **parts) { return compute(job, parts
 static bool describe_api(serve_job *job, char **parts);
 static bool describe_model_api(serve_job *job, char **parts);
 
-/* Errors as TorchServe's; needs no token; needs --enable-model-api; needs the key for inference, at whatever address.
- */
-enum { TORCH = 1, OPEN = 2, API = 4, INFERS = 8 };
+/* Errors as TorchServe's; needs no token; needs --enable-model-api; needs the key for inference, at whatever address;
+ * takes server->tables where it needs them, since it reads the body. */
+enum { TORCH = 1, OPEN = 2, API = 4, INFERS = 8, READS = 16 };
 
 static const struct route {
   const char *methods, *pattern;
@@ -218,23 +228,24 @@ static const struct route {
     {"GET, HEAD", "/v2/models/{}/versions/{}", SERVE_INFER, 0, describe, "the same of a version"},
     {"GET, HEAD", "/v2/models/{}/ready", SERVE_INFER, OPEN, model_ready, "is the model ready?"},
     {"GET, HEAD", "/v2/models/{}/versions/{}/ready", SERVE_INFER, OPEN, model_ready, "is the version ready?"},
-    {"POST", "/v2/models/{}/infer", SERVE_INFER, 0, infer, "inference by tensors"},
-    {"POST", "/v2/models/{}/versions/{}/infer", SERVE_INFER, 0, infer, "inference by tensors"},
+    {"POST", "/v2/models/{}/infer", SERVE_INFER, READS, infer, "inference by tensors"},
+    {"POST", "/v2/models/{}/versions/{}/infer", SERVE_INFER, READS, infer, "inference by tensors"},
     {"POST", "/v2/repository/index", SERVE_INFER | SERVE_MANAGE, 0, serve_repository, "the models"},
     {"POST", "/v2/repository/models/{}/load", SERVE_MANAGE, API, serve_repository_load, "load or replace a model"},
     {"POST", "/v2/repository/models/{}/unload", SERVE_MANAGE, API, serve_repository_unload, "remove a model"},
-    {"POST, PUT", "/predictions/{}", SERVE_INFER, TORCH, predict, "inference by the model's handler"},
-    {"POST, PUT", "/predictions/{}/{}", SERVE_INFER, TORCH, predict, "inference by the version's handler"},
-    {"POST, PUT", "/models/{}/invoke", SERVE_INFER, TORCH, predict, "inference by the model's handler"},
-    {"POST, PUT", "/invocations", SERVE_INFER, TORCH, invocations, "inference by a model's handler, as SageMaker asks"},
-    {"POST, PUT", "/{}/predict", SERVE_INFER, TORCH, predict, "inference by the model's handler"},
-    {"POST, PUT", "/{}/{}/predict", SERVE_INFER, TORCH, predict, "inference by the version's handler"},
-    {"POST, PUT", "/explanations/{}", SERVE_INFER, TORCH, explain, "why the model's handler answers so"},
-    {"POST, PUT", "/explanations/{}/{}", SERVE_INFER, TORCH, explain, "why the version's handler answers so"},
+    {"POST, PUT", "/predictions/{}", SERVE_INFER, TORCH | READS, predict, "inference by the model's handler"},
+    {"POST, PUT", "/predictions/{}/{}", SERVE_INFER, TORCH | READS, predict, "inference by the version's handler"},
+    {"POST, PUT", "/models/{}/invoke", SERVE_INFER, TORCH | READS, predict, "inference by the model's handler"},
+    {"POST, PUT", "/invocations", SERVE_INFER, TORCH | READS, invocations,
+     "inference by a model's handler, as SageMaker asks"},
+    {"POST, PUT", "/{}/predict", SERVE_INFER, TORCH | READS, predict, "inference by the model's handler"},
+    {"POST, PUT", "/{}/{}/predict", SERVE_INFER, TORCH | READS, predict, "inference by the version's handler"},
+    {"POST, PUT", "/explanations/{}", SERVE_INFER, TORCH | READS, explain, "why the model's handler answers so"},
+    {"POST, PUT", "/explanations/{}/{}", SERVE_INFER, TORCH | READS, explain, "why the version's handler answers so"},
     {"GET, HEAD", "/v1/models", SERVE_INFER, 0, v1_list, "the models"},
     {"GET, HEAD", "/v1/models/{}", SERVE_INFER, OPEN, model_ready, "is the model ready?"},
-    {"POST", "/v1/models/{}:predict", SERVE_INFER, 0, v1_predict, "inference by rows of JSON"},
-    {"POST", "/v1/models/{}:explain", SERVE_INFER, 0, explain, "why the model's handler answers so"},
+    {"POST", "/v1/models/{}:predict", SERVE_INFER, READS, v1_predict, "inference by rows of JSON"},
+    {"POST", "/v1/models/{}:explain", SERVE_INFER, READS, explain, "why the model's handler answers so"},
     {"GET, HEAD", "/metrics", SERVE_METRICS, TORCH | OPEN, metrics, "figures as Prometheus' text"},
     {"POST, PUT", "/wfpredict/{}", SERVE_INFER, TORCH, serve_ask_workflow, "inference by a workflow"},
     {"POST", "/workflows", SERVE_MANAGE, TORCH | API, serve_register_workflow, "register a workflow"},
@@ -260,9 +271,9 @@ static const struct route {
     {"GET, HEAD", "/", SERVE_MANAGE, TORCH | OPEN, serve_page, "the page about the server"},
     {"GET, HEAD", "/page/metrics", SERVE_MANAGE, TORCH, metrics, "figures as Prometheus' text, for the page"},
     {"GET, HEAD", "/page/models/{}/{}", SERVE_MANAGE, TORCH, describe, "inputs and outputs of a version, for the page"},
-    {"POST", "/page/predictions/{}/{}", SERVE_MANAGE, TORCH | INFERS, predict,
+    {"POST", "/page/predictions/{}/{}", SERVE_MANAGE, TORCH | INFERS | READS, predict,
      "inference by the handler, for the page"},
-    {"POST", "/page/infer/{}/{}", SERVE_MANAGE, TORCH | INFERS, infer, "inference by tensors, for the page"},
+    {"POST", "/page/infer/{}/{}", SERVE_MANAGE, TORCH | INFERS | READS, infer, "inference by tensors, for the page"},
     {"POST", "/page/wfpredict/{}", SERVE_MANAGE, TORCH | INFERS, serve_ask_workflow,
      "inference by a workflow, for the page"},
     {"OPTIONS", "/", SERVE_INFER | SERVE_MANAGE | SERVE_METRICS, TORCH | OPEN, describe_api, "this description"},
@@ -428,6 +439,16 @@ static bool admitted(serve_job *job, const struct route *route) {
   return !(route->flags & API) || serve_may_change(job);
 }
 
+/* True: answered. */
+static bool answer(serve_job *job, const struct route *route, char **parts) {
+  serve_server *server = job->server;
+  pthread_mutex_lock(&server->tables);
+  const bool is_admitted = admitted(job, route), reads = route->flags & READS;
+  const bool answered = !is_admitted || (!reads && route->answer(job, parts));
+  pthread_mutex_unlock(&server->tables);
+  return is_admitted && reads ? route->answer(job, parts) : answered;
+}
+
 static char *decoded(serve_job *job, const char *at, size_t length) {
   char *text = base_arena_slice(job->arena, at, length);
   if (!text || !http_unescape(text, &length)) return NULL;
@@ -460,5 +481,5 @@ bool serve_route(serve_job *job) {
       serve_refuse(job, 400, "the path is damaged");
       return true;
     }
-  return !admitted(job, route) || route->answer(job, parts);
+  return answer(job, route, parts);
 }

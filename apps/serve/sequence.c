@@ -1,5 +1,5 @@
 /* sequence.c -- the table of sequences: which one a request belongs to, when one begins, ends or has been idle for too
- * long. All on the loop's thread, but for sequence_open. */
+ * long. All under server->tables, but for what a request says and sequence_open. */
 #include "sequence.h"
 
 #include <stdlib.h>
@@ -108,6 +108,11 @@ static bool is_late(const serve_sequence *s, uint64_t now) {
 /* In front of one with the same id that it is to replace, once it has begun. NULL: the job is refused. */
 static serve_sequence *begin(serve_job *job, bool replaces) {
   serve_version *v = job->version;
+  if (!serve_find_version(job->server, v->name, v->number)) { /* since the request has found it */
+    serve_refuse_as(job, 404, "ModelVersionNotFoundException", "Model version: %s does not exist for model: %s",
+                    v->number, v->name);
+    return NULL;
+  }
   if (v->sequences >= v->most_sequences && !replaces) {
     job->is_full = true;
     serve_refuse(job, 503, "model %s has %u sequences, as many as it may: end one, or try again later", v->name,

@@ -1,8 +1,8 @@
 /* sequence.h -- sequences: requests of one client that a model with session state answers one after the other, each
  * from what the one before it has left. A sequence has a session of its own from its first request to its last.
  *
- * The loop's thread owns the table of sequences, and a sequence that has no request under way. Its session belongs to
- * the thread that computes a request of it; there is one at a time. */
+ * The table of sequences, and a sequence that has no request under way, belong to who holds server->tables. Its session
+ * belongs to the thread that computes a request of it; there is one at a time. */
 #ifndef SERVE_SEQUENCE_H
 #define SERVE_SEQUENCE_H
 #include "server.h"
@@ -19,7 +19,7 @@ struct serve_sequence {
   bool is_out;                /* of the table: another one has its id, or its version is gone */
   bool is_counted;            /* as started */
   serve_job freeing;          /* what has the loader free its session */
-  /* ---- of the thread that computes a request; of the loop while there are none ---- */
+  /* ---- of the thread that computes a request; under server->tables while there are none ---- */
   serve_session *session; /* NULL: none was computed */
   bool has_begun, is_over;
   /* ---- under server->lock ---- */

@@ -1,8 +1,11 @@
 /* server.h -- what the parts of the server share: options, models and their versions, jobs.
  *
- * Threads. The loop's thread owns connections, the table of models, and every job that is in no queue. Compute threads,
- * as many as there are usable CPUs for all models together, take jobs from the queues of versions. One loader thread
- * loads, scales and frees versions. A job that leaves the loop's thread comes back to it through serve_done. */
+ * Threads. I/O threads run loops, one each. A loop's thread owns its connections, and every job of theirs that is in no
+ * queue. The first one also looks at what times out, and reads signals. Tables that loops share (models, workflows,
+ * sequences, profiles, shares of traffic) are read and changed with server->tables held, which is never held around
+ * sockets or while a body is read. Compute threads, as many as there are usable CPUs for all models together, take jobs
+ * from the queues of versions. One loader thread loads, scales and frees versions. A job that leaves its loop's thread
+ * comes back to it through serve_done. Who needs both locks takes server->tables first. */
 #ifndef SERVE_SERVER_H
 #define SERVE_SERVER_H
 #include <time.h>
@@ -13,6 +16,7 @@
 #include "sys/sys.h"
 
 typedef struct serve_server serve_server;
+typedef struct serve_loop serve_loop;
 typedef struct serve_version serve_version;
 typedef struct serve_job serve_job;
 typedef struct serve_log serve_log;
@@ -53,12 +57,16 @@ typedef struct serve_named {
 /* A request on its way from the socket to its reply. */
 struct serve_job {
   serve_job *next;
-  void (*finish)(serve_job *);  /* on the loop's thread, when it comes back; NULL: it is only replied to */
-  void (*respond)(serve_job *); /* on the loop's thread: sends the reply */
+  /* On its loop's thread, with the tables held, when it comes back: the job that is to be replied to now; NULL: none
+   * is. Where there is no such function, it is itself.
+   */
+  serve_job *(*finish)(serve_job *);
+  void (*respond)(serve_job *);                 /* on its loop's thread: sends the reply */
   void (*extend)(serve_job *, serve_job *part); /* the same: a part of the reply, its own from now on; NULL: in one */
   void *owner;                                  /* the connection */
   const char *client;                           /* its address */
   serve_server *server;
+  serve_loop *loop;       /* that it comes back to */
   td_allocator memory;    /* of the body, the arena and the reply: counts what the job holds */
   uint64_t held;          /* bytes of it */
   uint64_t refused_bytes; /* that it asked for last */
@@ -153,8 +161,9 @@ struct serve_version {
   const uint8_t *state_dims;         /* of each state the one that counts sequences; NULL: they are not joined */
   struct serve_python *python;       /* its own (worker.h); NULL: none */
   serve_server *server;
-  uint32_t refs;                    /* the loop's, as the next ones: the table's, and one for each job */
-  uint32_t split, shadow;           /* of 100 requests for no version: answered by it; copied for comparison */
+  _Atomic uint32_t refs;            /* the table's, and one for each job */
+  uint32_t split, shadow;           /* of 100 requests for no version: answered by it; copied for comparison; as the
+                                     * next ones, under server->tables */
   uint32_t split_turn, shadow_turn; /* hundredths of the next one of these */
   serve_compared compared;
   uint32_t sequences; /* there are */
@@ -198,7 +207,7 @@ typedef struct serve_address {
   uint32_t roles; /* 0: not used */
 } serve_address;
 
-enum { SERVE_ADDRESSES = 5, SERVE_KEYS = 3, SERVE_KEY_BYTES = 33 };
+enum { SERVE_ADDRESSES = 5, SERVE_KEYS = 3, SERVE_KEY_BYTES = 33, SERVE_MOST_LOOPS = 64 };
 
 /* Header fields of each reply that tell browsers which pages may read it; without a value there is none. */
 enum { SERVE_CORS = 3 };
@@ -209,31 +218,45 @@ typedef struct serve_options {
   const char *model_store, *workflow_store, *models, *config, *key_file, *certificate, *private_key, *python,
       *access_log, *allowed_hosts, *launcher_args, *cors[SERVE_CORS];
   int64_t workers, queue, timeout_s, transfer_s, most_bytes, most_held, drain_s, batch, delay_ms, start_workers,
-      delay_s, trust_network;
+      delay_s, trust_network, io_threads;
   int64_t sequences, sequence_idle_ms;
   int64_t python_handlers, python_memory; /* MiB of a worker; 0: no limit */
   const char *node_copies;                /* of td_load_options; or NULL */
   int64_t start, stop, foreground, no_tokens, model_api, no_system_metrics, launcher, help, version, ignored;
 } serve_options;
 
+/* What other threads have of a loop. */
+struct serve_loop {
+  serve_server *server;
+  int event; /* eventfd: there are jobs in `done`, or something has changed that it looks at */
+  /* ---- under server->lock ---- */
+  serve_job *done, *done_last;
+};
+
 struct serve_server {
   serve_options options;
-  td_load_options load; /* of each model: as the command compiles, and ready before machine code is made */
-  bool draining;        /* not ready any more */
-  uint64_t started_ns;  /* what ids of requests begin with */
-  serve_model **models; /* the loop's, sorted by name */
+  td_load_options load;  /* of each model: as the command compiles, and ready before machine code is made */
+  _Atomic bool draining; /* not ready any more */
+  uint64_t started_ns;   /* what ids of requests begin with */
+  serve_loop loops[SERVE_MOST_LOOPS]; /* options.io_threads of them */
+  _Atomic uint64_t replies[3];        /* of 2xx, 4xx, 5xx */
+  _Atomic uint64_t requests;          /* that were given an id of ours */
+  _Atomic uint32_t copies;            /* jobs that are copies */
+  _Atomic uint32_t listeners;         /* jobs that are told of health */
+  uint64_t held, kept;    /* bytes that jobs and sequences hold, and sequences alone; any thread's (memory.c) */
+  serve_log *log;         /* NULL: none is kept */
+  pthread_mutex_t tables; /* recursive: what holds it calls what others call without it */
+  /* ---- under `tables` ---- */
+  serve_model **models; /* sorted by name */
   uint32_t model_count;
-  serve_workflow **workflows; /* the loop's, sorted by name */
+  serve_workflow **workflows; /* sorted by name */
   uint32_t workflow_count;
-  serve_sequence *sequences[SERVE_SEQUENCE_PLACES]; /* the loop's, by their ids */
-  serve_profile *profiles;                          /* of all versions; the loop's */
-  uint64_t replies[3];                              /* of 2xx, 4xx, 5xx; the loop's */
-  uint64_t idle_ticks, all_ticks;                   /* of CPUs, when /metrics was asked before; the loop's */
-  uint64_t requests;                                /* that were given an id of ours; the loop's */
-  uint64_t held, kept; /* bytes that jobs and sequences hold, and sequences alone; any thread's (memory.c) */
-  serve_log *log;      /* NULL: none is kept */
-  char keys[SERVE_KEYS][SERVE_KEY_BYTES]; /* management, inference, API; "": tokens are not asked for */
+  serve_sequence *sequences[SERVE_SEQUENCE_PLACES]; /* by their ids */
+  serve_profile *profiles;                          /* of all versions */
+  uint64_t idle_ticks, all_ticks;                   /* of CPUs, when /metrics was asked before */
+  char keys[SERVE_KEYS][SERVE_KEY_BYTES];           /* management, inference, API; "": tokens are not asked for */
   pthread_mutex_t lock;
+  /* ---- under `lock` ---- */
   pthread_cond_t more;    /* jobs for compute threads */
   serve_version *waiting; /* versions with jobs, the one that waited longest first */
   td_pool *pool;          /* of sessions with several threads, whose caller is a compute thread; or NULL */
@@ -242,11 +265,7 @@ struct serve_server {
   bool stop;
   serve_job *load_first, *load_last; /* jobs for the loader */
   pthread_cond_t load_more;
-  pthread_cond_t settled; /* a session has come back: who scales down or frees a version waits for that */
-  int done_event;         /* eventfd: there are jobs in `done` */
-  serve_job *done, *done_last;
-  uint32_t copies;         /* jobs that are copies; the loop's */
-  uint32_t listeners;      /* jobs that are told of health; the loop's */
+  pthread_cond_t settled;  /* a session has come back: who scales down or frees a version waits for that */
   uint32_t health_changes; /* times that some model, or the server, may have become ready or not; any thread's */
 };
 
@@ -283,7 +302,9 @@ td_status serve_start_threads(serve_server *server, base_arena *arena, td_error 
 void serve_stop_threads(serve_server *server);
 void serve_cancel(serve_job *job); /* nobody waits for it: it comes back early */
 
-/* queue.c: what waits for a thread, and what is done. */
+/* queue.c: what waits for a thread, and what is done. Makes the locks, and the events of all loops; closes these. */
+td_status serve_open_queues(serve_server *server, td_error *err);
+void serve_close_queues(serve_server *server);
 void serve_limit(serve_job *job, uint64_t ns); /* it may take no longer, from its arrival on */
 bool serve_queue(serve_job *job);              /* false: the version's queue is full */
 void serve_expire(serve_version *v);           /* answers what waited too long in its queue */
@@ -292,7 +313,8 @@ void serve_end_group(serve_job **jobs, uint32_t count);
 void serve_order(serve_job *job, void (*call)(serve_job *));        /* has the loader call it */
 void serve_order_locked(serve_job *job, void (*call)(serve_job *)); /* the same with server->lock held */
 serve_job *serve_take_queue(serve_version *v);                      /* all jobs of its queue, which is empty then */
-void serve_done(serve_job *job); /* from any thread: back to the loop, in the order of the calls */
+void serve_done(serve_job *job);         /* from any thread: back to its loop, in the order of the calls */
+void serve_wake(const serve_loop *loop); /* from any thread */
 /* From the thread that computes the job: a part of its reply, sent at once where the protocol can; else the reply
  * begins with it. `status` and `type` (NULL: none) are those of the reply. */
 void serve_give_part(serve_job *job, int32_t status, const char *type, base_str bytes);
@@ -313,7 +335,7 @@ void serve_end_pair(serve_job *job);
 bool serve_name_by_fields(serve_job *job);
 bool serve_name_sequence(serve_job *job, base_str id, bool starts, bool ends);
 bool serve_is_true(base_str text);
-/* On the loop's thread, before the job is queued and when it has come back. False: it is refused. */
+/* Under server->tables, before the job is queued and when it has come back. False: it is refused. */
 bool serve_join_sequence(serve_job *job);
 void serve_leave_sequence(serve_job *job);
 void serve_sweep_sequences(serve_server *server); /* ends those that have rested for too long */
@@ -344,7 +366,7 @@ void serve_python_abandon(const serve_server *server); /* removes what was unpac
 int serve_python_process(const serve_version *v, uint32_t index, uint64_t *memory);
 
 /* memory.c: one budget of bytes for what requests hold. A job is empty before it begins. */
-void serve_begin_job(serve_job *job, serve_server *server);
+void serve_begin_job(serve_job *job, serve_loop *loop);
 bool serve_has_room(serve_job *job, uint64_t bytes); /* for a body of so many, as things are now */
 void serve_spare_figures(serve_job *job);            /* its reply tells figures, also while the budget is used up */
 /* Adds to the body. `room`: bytes that may be allocated beyond what the body has. False: too large, or no memory. */
@@ -376,7 +398,7 @@ void serve_session_free(serve_session *s);                 /* NULL is allowed */
 /* coding.c: inflates a body that came as gzip or deflate. False: it is refused. */
 bool serve_decode(serve_job *job, base_str coding);
 
-/* models.c: the table of models; the loop's thread alone. */
+/* models.c: the table of models; under server->tables, but for references, and serve_find for a job. */
 serve_model *serve_find_model(const serve_server *server, const char *name);
 serve_version *serve_find_version(const serve_server *server, const char *name, const char *number);
 td_status serve_add_version(serve_server *server, serve_version *v, td_error *err); /* takes the reference */
@@ -417,14 +439,14 @@ td_status serve_open_function(serve_version *v, const char *path, const char *ha
 /* metrics.c: one duration more; all figures as text. */
 void serve_count(serve_histogram *h, uint64_t ns);
 void serve_metrics(serve_job *job);
-/* system.c: TorchServe's gauges of the machine's CPUs, memory and disk; the loop's thread alone. */
+/* system.c: TorchServe's gauges of the machine's CPUs, memory and disk; under server->tables. */
 void serve_print_system(base_text *to, serve_server *server, const char *host);
 
 /* log.c: the access log. `path`: "-" is standard output; it is borrowed. Where lines go that nothing takes:
  * serve_log_lost counts them. serve_log_close writes what waits. A log that is NULL takes nothing. */
 td_status serve_log_open(const char *path, serve_log **out, td_error *err);
-void serve_log_request(serve_log *log, const serve_job *job, uint64_t bytes_out); /* the loop's thread alone */
-void serve_log_reopen(serve_log *log);                                            /* somebody has moved the file away */
+void serve_log_request(serve_log *log, const serve_job *job, uint64_t bytes_out);
+void serve_log_reopen(serve_log *log); /* somebody has moved the file away */
 uint64_t serve_log_lost(serve_log *log);
 void serve_log_close(serve_log *log);
 /* The line of a request; `bytes_out`: of the body that were sent. */
@@ -437,7 +459,7 @@ void serve_name_request(serve_job *job, base_str id, base_str parent);
 
 /* loop.c: listens until SIGTERM or SIGINT. `ready`: called once, when all addresses listen. */
 td_status serve_run(serve_server *server, void (*ready)(serve_server *), td_error *err);
-void serve_take_done(serve_server *server); /* jobs that have come back; also when no thread runs any more */
+void serve_take_done(serve_loop *loop); /* jobs that have come back; also when no thread runs any more */
 /* listen.c: a socket that listens; `address` gets the port that was chosen. */
 td_status serve_listen(serve_address *address, int *fd, td_error *err);
 void serve_print_address(const serve_address *address);
@@ -488,7 +510,7 @@ bool serve_repository(serve_job *job, char **parts);
 bool serve_repository_load(serve_job *job, char **parts);
 bool serve_repository_unload(serve_job *job, char **parts);
 
-/* profile.c: where the time of a version's next requests goes. On the loop's thread: the route, and the end of what
+/* profile.c: where the time of a version's next requests goes. Under server->tables: the route, and the end of what
  * took too long, or whose version has gone. */
 bool serve_ask_profile(serve_job *job, char **parts);
 void serve_sweep_profiles(serve_server *server);

@@ -3,7 +3,7 @@
  * only compared (shadow). Both go by turns, not by chance: of 100 requests exactly so many.
  *
  * The two requests of a pair are computed by any threads. Each writes its outputs by a protocol of the pair: the first
- * one leaves a copy, the second one compares. When both are back on the loop's thread the figures are noted. */
+ * one leaves a copy, the second one compares. When both are back, on the same loop, the figures are noted. */
 #include <math.h>
 #include <string.h>
 
@@ -98,7 +98,7 @@ static td_status write_nothing(serve_job *job, const td_tensor *outputs, td_erro
   return TD_OK;
 }
 
-/* ---- pairs, on the loop's thread ---- */
+/* ---- pairs, under server->tables ---- */
 
 static void forget_copy(serve_job *job) {
   job->server->copies--;
@@ -140,7 +140,7 @@ static serve_job *copy_request(const serve_job *job, serve_version *v) {
   if (!copy) return NULL;
   *copy = (serve_job){.respond = forget_copy, .client = "copy", .json_count = job->json_count, .is_copy = true};
   copy->limit_ns = job->limit_ns;
-  serve_begin_job(copy, job->server);
+  serve_begin_job(copy, job->loop);
   serve_keep(v);
   copy->version = v;
   job->server->copies++;
@@ -163,7 +163,7 @@ static serve_job *begin_pair(serve_job *job, serve_version *v) {
     return NULL;
   }
   *p = (serve_pair){.version = v, .asked = job->protocol, .left = 2};
-  serve_begin_job(&p->kept, job->server);
+  serve_begin_job(&p->kept, job->loop);
   p->own = (serve_protocol){p->asked->read, write_both};
   p->copied = (serve_protocol){p->asked->read, write_nothing};
   pthread_mutex_init(&p->lock, NULL);
@@ -192,7 +192,7 @@ static serve_version *take_turn(const serve_model *m, bool shadow) {
   return taken;
 }
 
-serve_version *serve_find_turn(serve_job *job, const char *name, const char *number) {
+static serve_version *find_turn(serve_job *job, const char *name, const char *number) {
   serve_version *v = serve_find(job, name, number);
   job->names_version = number != NULL;
   if (!v || number) return v;
@@ -203,6 +203,14 @@ serve_version *serve_find_turn(serve_job *job, const char *name, const char *num
   serve_release(v);
   job->version = other;
   return other;
+}
+
+serve_version *serve_find_turn(serve_job *job, const char *name, const char *number) {
+  serve_server *server = job->server;
+  pthread_mutex_lock(&server->tables);
+  serve_version *v = find_turn(job, name, number);
+  pthread_mutex_unlock(&server->tables);
+  return v;
 }
 
 bool serve_queue_shadowed(serve_job *job) {

@@ -1,7 +1,7 @@
 /* workflow.c -- TorchServe's workflows: registered, listed, deleted, and asked. Registering one loads the models and
  * functions that it names, each as a model WORKFLOW__NODE of the table. A request is a flight: for each node whose
- * replies are all there a job of that model, as if its client had sent it; a flight lives on the loop's thread alone.
- */
+ * replies are all there a job of that model, as if its client had sent it; a flight lives on the client's loop
+ * alone. */
 #include "workflow.h"
 
 #include <stdio.h>
@@ -101,9 +101,10 @@ static void free_loaded(serve_job *job) {
 }
 
 /* What is loaded stays out: the loader frees it, and the job comes back once more. */
-static void give_up(serve_job *job) {
+static serve_job *give_up(serve_job *job) {
   job->finish = NULL;
   serve_order(job, free_loaded);
+  return NULL;
 }
 
 static bool is_taken(serve_job *job, const order *o) {
@@ -142,21 +143,20 @@ static bool add_all(serve_job *job, order *o) {
   return false;
 }
 
-static void registered(serve_job *job) {
+static serve_job *registered(serve_job *job) {
   order *o = job->order;
   if (!o->flow) {
     serve_fail(job, o->status, &o->err);
-    job->respond(job);
   } else if (is_taken(job, o)) {
-    give_up(job);
+    return give_up(job);
   } else if (!add_all(job, o)) {
     serve_refuse(job, 507, "out of memory");
-    give_up(job);
+    return give_up(job);
   } else {
     serve_answer(job, 200, "{\n  \"status\": \"Workflow %s has been registered and scaled successfully.\"\n}\n",
                  o->flow->name);
-    job->respond(job);
   }
+  return job;
 }
 
 bool serve_register_workflow(serve_job *job, char **parts) {
@@ -310,7 +310,8 @@ static void refuse(serve_flight *flight) {
   }
 }
 
-static void end_flight(serve_flight *flight) {
+/* The client's job, where its request is in flight. */
+static serve_job *end_flight(serve_flight *flight) {
   serve_job *job = flight->job;
   flight->is_over = true;
   if (flight->failed) {
@@ -323,10 +324,10 @@ static void end_flight(serve_flight *flight) {
   free_steps(flight);
   release(flight->flow);
   job->flight = NULL;
-  if (flight->is_waiting) job->respond(job);
+  return flight->is_waiting ? job : NULL;
 }
 
-static void come_back(serve_job *job);
+static serve_job *come_back(serve_job *job);
 
 /* The replies that the node gets; the first nodes get what the client has sent. False: out of memory. */
 static bool give_inputs(step *s) {
@@ -364,7 +365,7 @@ static bool send(step *s) {
   const serve_job *from = flight->job;
   serve_job *job = &s->job;
   *job = (serve_job){.owner = s, .finish = come_back, .client = from->client, .json_count = -1, .is_torch = true};
-  serve_begin_job(job, from->server);
+  serve_begin_job(job, from->loop);
   job->type = "application/json";
   job->limit_ns = node->limit_ns;
   job->fields = from->fields;
@@ -389,18 +390,18 @@ static void fail(step *s) {
   serve_cancel_flight(flight);
 }
 
-/* Sends what can be sent; the flight is over where nothing is under way then. */
-static void go_on(serve_flight *flight) {
+/* Sends what can be sent; the flight is over where nothing is under way then: as end_flight. */
+static serve_job *go_on(serve_flight *flight) {
   for (uint32_t i = 0; i < flight->flow->count && !flight->failed; i++) {
     const uint64_t own = (uint64_t)1 << i;
     if ((flight->begun & own) || (flight->flow->nodes[i].before & ~flight->done)) continue;
     flight->begun |= own;
     if (!send(&flight->steps[i])) fail(&flight->steps[i]);
   }
-  if (!flight->out) end_flight(flight);
+  return flight->out ? NULL : end_flight(flight);
 }
 
-static void come_back(serve_job *job) {
+static serve_job *come_back(serve_job *job) {
   step *s = job->owner;
   serve_flight *flight = s->flight;
   const bool is_left = __atomic_load_n(&flight->job->cancel, __ATOMIC_RELAXED);
@@ -416,7 +417,7 @@ static void come_back(serve_job *job) {
     fail(s);
   }
   if (is_left) fail(s);
-  go_on(flight);
+  return go_on(flight);
 }
 
 void serve_cancel_flight(serve_flight *flight) {

@@ -16,7 +16,7 @@ typedef struct workflow_node {
 } workflow_node;
 
 struct serve_workflow {
-  uint32_t refs; /* the loop's: the table's, and one for each request */
+  uint32_t refs; /* under server->tables: the table's, and one for each request */
   base_arena *arena;
   const char *name, *url;
   const char *path;    /* of its archive */
@@ -26,7 +26,7 @@ struct serve_workflow {
   int64_t min_workers, max_workers, batch, delay_ms;
   workflow_node *nodes;
   uint32_t count;
-  /* ---- the loop's: of requests, from when they are whole ---- */
+  /* ---- under server->tables: of requests, from when they are whole ---- */
   serve_histogram time; /* until the reply of all nodes is there */
   uint64_t failed;      /* that a node failed, while their clients were there */
 };

@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   bool answered = false;
   serve_job job = {.owner = &answered, .respond = respond};
   if (size < 2) return 0;
-  serve_begin_job(&job, server);
+  serve_begin_job(&job, server->loops);
   job.arena = base_arena_new(&job.memory);
   if (!job.arena || !serve_grow_body(&job, size - 1)) abort(); /* exactly: a byte beyond it is found */
   memcpy(job.body, data + 1, size - 1);

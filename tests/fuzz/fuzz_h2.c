@@ -34,7 +34,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size < 2) return 0;
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) != 0 || !serve_channel_open(&channel, ends[0], NULL))
     abort();
-  serve_h2 *h = serve_h2_open(server, &channel, "fuzz", SERVE_INFER | SERVE_MANAGE | SERVE_METRICS, ready, &is_ready);
+  serve_h2 *h =
+      serve_h2_open(server->loops, &channel, "fuzz", SERVE_INFER | SERVE_MANAGE | SERVE_METRICS, ready, &is_ready);
   if (!h) abort();
   bool works = give(h, begin, sizeof begin, ends[1]);
   assert(works);

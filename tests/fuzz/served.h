@@ -5,7 +5,6 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 
 #include "server.h"
 
@@ -13,12 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static inline td_status serve_net(serve_server *server, td_error *err) {
   serve_version *v;
-  pthread_mutex_init(&server->lock, NULL);
-  pthread_cond_init(&server->more, NULL);
-  pthread_cond_init(&server->load_more, NULL);
-  pthread_cond_init(&server->settled, NULL);
-  server->done_event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  if (server->done_event < 0) return TD_NO_RESOURCE;
+  TRY(serve_open_queues(server, err));
   TRY(serve_load(server, "net", "net.tdir", "tests/fuzz/served.tdir", &v, err));
   TRY(serve_scale(v, 1, err));
   return serve_add_version(server, v, err);
@@ -31,6 +25,7 @@ static inline serve_server *served(void) {
                                             .transfer_s = 30,
                                             .batch = 1,
                                             .workers = 1,
+                                            .io_threads = 1,
                                             .start_workers = 1,
                                             .most_bytes = 1 << 16,
                                             .most_held = 1 << 24,
@@ -60,7 +55,7 @@ static inline void work_off(serve_server *server) {
       job->work(job);
       more = true;
     }
-    serve_take_done(server);
+    serve_take_done(server->loops);
   }
   if (v->session_count != 1 && serve_scale(v, 1, &err) != TD_OK) abort(); /* a request may have scaled it */
 }

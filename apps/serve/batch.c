@@ -214,9 +214,10 @@ static uint64_t time_rows(serve_version *v, td_session *session, int64_t rows) {
   return status == TD_OK ? least : 0;
 }
 
-td_status serve_warm(serve_version *v, td_session *session, td_error *err) {
+/* Runs on one row, and then for how many jobs joining pays. */
+static td_status find_rows(serve_version *v, td_session *session, uint32_t *most, td_error *err) {
   uint64_t best = time_rows(v, session, 1);
-  v->batch_rows = 1;
+  *most = 1;
   if (td_model_state_count(v->model) && v->batch_size > 1 && !v->state_dims)
     TRY(sequence_find_dims(v->model, v->arena, &v->state_dims, err));
   if (!best || (td_model_state_count(v->model) && !v->state_dims)) return TD_OK;
@@ -229,7 +230,16 @@ td_status serve_warm(serve_version *v, td_session *session, td_error *err) {
     const uint64_t took = time_rows(v, session, rows) / rows;
     if (!took || took * 100 > best * 97) break; /* a larger batch pays only where its rows are cheaper */
     best = took;
-    v->batch_rows = rows;
+    *most = rows;
   }
+  return TD_OK;
+}
+
+td_status serve_warm(serve_version *v, td_session *session, td_error *err) {
+  uint32_t rows;
+  TRY(find_rows(v, session, &rows, err));
+  pthread_mutex_lock(&v->server->lock); /* figures may tell it: the version may be one that had no workers */
+  v->batch_rows = rows;
+  pthread_mutex_unlock(&v->server->lock);
   return TD_OK;
 }

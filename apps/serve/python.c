@@ -110,7 +110,9 @@ static uint32_t lacks(const serve_version *v, uint32_t workers) {
 /* As many at once as there are CPUs: importing torch takes one for seconds. */
 td_status serve_python_start(serve_version *v, uint32_t workers, td_error *err) {
   td_status all = TD_OK;
+  pthread_mutex_lock(&v->server->lock);
   v->batch_rows = v->batch_size;
+  pthread_mutex_unlock(&v->server->lock);
   for (uint32_t missing; all == TD_OK && (missing = lacks(v, workers)) > 0;) {
     const worker_wait wait = {goes_on, v->server, sys_clock_ns() + v->start_ns};
     serve_worker *w[MOST_AT_ONCE] = {0};

@@ -20,6 +20,8 @@ import zipfile
 
 import grpc
 
+from check_handlers import with_threads
+
 GRAPH = """tdir 1
 input %0 "x": f32[3]
 input %1 "y": f32[3]
@@ -593,7 +595,7 @@ def check_log(c, path):
 @contextlib.contextmanager
 def serving(command, folder, **variables):
     """A server that is gone behind the block, whatever becomes of that."""
-    server = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True, env={**os.environ, **variables})
+    server = subprocess.Popen(with_threads(command), cwd=folder, stdout=subprocess.PIPE, text=True, env={**os.environ, **variables})
     try:
         yield server
     finally:

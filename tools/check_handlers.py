@@ -218,11 +218,17 @@ class Checks:
         return False
 
 
+def with_threads(command):
+    """The command of a server, with as many I/O threads as TREADLE_CHECK_IO_THREADS says."""
+    count = os.environ.get("TREADLE_CHECK_IO_THREADS")
+    return [command[0], "--io-threads", count, *command[1:]] if count else command
+
+
 @contextlib.contextmanager
 def serving(checks, folder, *words, python=sys.executable, temporary=".", **variables):
     log = open(pathlib.Path(folder, "log"), "w+")
-    server = subprocess.Popen([checks.program, "--port", "0", "--python", python, *words], cwd=folder, stdout=subprocess.PIPE, stderr=log,
-                              text=True, env={**os.environ, "TMPDIR": temporary, **variables})
+    command = with_threads([checks.program, "--port", "0", "--python", python, *words])
+    server = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, "TMPDIR": temporary, **variables})
     try:
         line = server.stdout.readline()
         if not line:

@@ -92,6 +92,7 @@ stage grpc /usr/bin/python3 tools/check_grpc.py build # the distribution's, whic
 stage handlers /usr/bin/python3 tools/check_handlers.py build
 stage workflows /usr/bin/python3 tools/check_workflows.py build
 stage sequences /usr/bin/python3 tools/check_sequences.py build
+stage io-threads /usr/bin/python3 tools/check_io_threads.py build
 stage readme /usr/bin/python3 tools/check_readme.py build
 stage deploy /usr/bin/python3 tools/check_deploy.py build
 stage install sh tools/check_install.sh # writes into the build tree
@@ -131,10 +132,10 @@ fi
 finish tsan-build
 stage tsan-tests run_ctest tsan -L threads
 # Most of a check's time is waited for: two builds at a time. A server that races, or that a sanitizer ends, is gone, and
-# its requests fail.
-for check in conformance grpc handlers workflows sequences; do
+# its requests fail. Where races would be found the server has several I/O threads.
+for check in conformance grpc handlers workflows sequences io_threads; do
   start "asan-$check" /usr/bin/python3 "tools/check_$check.py" build-asan
-  stage "tsan-$check" env TSAN_OPTIONS=halt_on_error=1 /usr/bin/python3 "tools/check_$check.py" build-tsan
+  stage "tsan-$check" env TREADLE_CHECK_IO_THREADS=3 TSAN_OPTIONS=halt_on_error=1 /usr/bin/python3 "tools/check_$check.py" build-tsan
   finish "asan-$check"
 done
 stage fuzz fuzz -seed=1 -runs=10000 -max_total_time=10 # the same inputs each time, for a fast target

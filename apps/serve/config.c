@@ -20,6 +20,7 @@ const char serve_usage[] =
     "  treadle serve --stop\n\n"
     "  --port N               port on 127.0.0.1; default 8080; 0: a free one, which is printed\n"
     "  --workers N            compute threads, shared by all models; default: usable CPUs\n"
+    "  --io-threads N         threads that read requests and send replies; default: one for each 16 workers\n"
     "  --node-copies here     copy weights to each NUMA node, where threads read those of their own\n"
     "  --queue N              maximum queued requests per model; others get 503; default 100\n"
     "  --timeout S            seconds that a request may take before it gets 504; default 120\n"
@@ -69,6 +70,7 @@ typedef struct setting {
 static const setting settings[] = {
     {"port", NULL, PORT, 0, 0, 65535},
     {"workers", NULL, NUMBER, AT(workers), 1, SERVE_MOST_WORKERS},
+    {"io-threads", NULL, NUMBER, AT(io_threads), 1, SERVE_MOST_LOOPS},
     {"queue", "job_queue_size", NUMBER, AT(queue), 1, 65536},
     {"timeout", "default_response_timeout", NUMBER, AT(timeout_s), 1, 86400},
     {"batch", NULL, NUMBER, AT(batch), 1, SERVE_MOST_BATCH},
@@ -115,6 +117,7 @@ static const setting settings[] = {
     {NULL, "grpc_management_address", HOST, 4, 0, 0},
     {NULL, "grpc_inference_port", PORT, 3, 0, 65535},
     {NULL, "grpc_management_port", PORT, 4, 0, 65535},
+    {NULL, "number_of_netty_threads", NUMBER, AT(netty_threads), 0, 1 << 16},
     {NULL, "default_workers_per_model", NUMBER, AT(start_workers), 0, SERVE_MOST_WORKERS},
     {NULL, "enable_model_api", TRUTH, AT(model_api), 0, 0},
     {NULL, "disable_token_authorization", TRUTH, AT(no_tokens), 0, 0},
@@ -127,7 +130,7 @@ static const setting settings[] = {
 static const char meaningless[] =
     "grpc_inference_max_connection_age_ms,grpc_management_max_connection_age_ms,"
     "grpc_inference_max_connection_age_grace_ms,grpc_management_max_connection_age_grace_ms,"
-    "number_of_netty_threads,netty_client_threads,use_native_io,io_ratio,prefer_direct_buffer,vmargs,debug,"
+    "netty_client_threads,use_native_io,io_ratio,prefer_direct_buffer,vmargs,debug,"
     "number_of_gpu,ipex_enable,ipex_gpu_enable,install_py_dep_per_model,"
     "blacklist_env_vars,async_logging,service_envelope,default_service_handler,ts_open_inference_protocol,"
     "initial_worker_port,initial_distribution_port,metrics_mode,metrics_config,enable_metrics_api,metrics_format,"

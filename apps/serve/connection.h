@@ -1,4 +1,4 @@
-/* connection.h -- connections and the loop that owns them; what loop.c and write.c have of each other. */
+/* connection.h -- connections and the loops that own them; what loop.c and write.c have of each other. */
 #ifndef SERVE_CONNECTION_H
 #define SERVE_CONNECTION_H
 #include "h2.h"
@@ -30,16 +30,26 @@ typedef struct connection {
   char in[HTTP_HEAD_BYTES + 4096];
 } connection;
 
+/* What loops do, by what the first one says; afterwards they return. */
+typedef enum loop_phase { LOOPS_SERVE, LOOPS_CLOSE, LOOPS_END } loop_phase;
+
 typedef struct loop {
   serve_server *server;
-  int epoll, signals, listeners[SERVE_ADDRESSES]; /* -1: not used */
-  bool resting;                                   /* descriptors ran out: listeners are not asked until one is free */
-  bool closing;                                   /* connections end when they have been answered */
-  uint32_t open;
-  serve_tls *tls;        /* of addresses with https */
-  uint64_t swept_ns;     /* when all connections were looked at last */
-  uint32_t told_changes; /* of health, that listeners have heard of */
-  connection *all;
+  serve_loop *own;        /* what other threads have of it */
+  struct loop *first;     /* it accepts connections for all, and gives each to the loop that has the fewest */
+  sys_thread thread;      /* of all but the first */
+  int epoll, arrivals[2]; /* a pipe, by which it gets its connections; -1: not used */
+  bool closing;           /* connections end when they have been answered */
+  _Atomic uint32_t open;  /* connections, also those on their way to it */
+  uint64_t swept_ns;      /* when all connections were looked at last */
+  uint32_t told_changes;  /* of health, that listeners have heard of */
+  connection *all;        /* `room` of them */
+  uint32_t room;
+  /* ---- of the first ---- */
+  int signals, listeners[SERVE_ADDRESSES]; /* -1: not used */
+  bool resting;                            /* descriptors ran out: listeners are not asked until one is free */
+  serve_tls *tls;                          /* of addresses with https */
+  _Atomic loop_phase phase;
 } loop;
 
 /* loop.c: asks for events, once, and no later than `until_ns` for one of them. */

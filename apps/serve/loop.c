@@ -1,7 +1,8 @@
-/* loop.c -- connections: one thread, one epoll. A connection reads a request, waits for its job, writes the reply;
- * events are asked for once each time (EPOLLONESHOT), so what is computed for is not touched meanwhile. */
+/* loop.c -- connections: of each loop one thread, one epoll. A connection reads a request, waits for its job, writes
+ * the reply; events are asked for once each time (EPOLLONESHOT), so what is computed for is not touched meanwhile. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
@@ -75,12 +76,12 @@ void connection_drop(loop *l, connection *c) {
   connection_log(c);
   serve_h2_close(c->h2);
   c->h2 = NULL;
+  if (--l->open == 0 && l->closing) serve_wake(l->first->own); /* which waits for that */
   /* a process that is just being made has the socket as well: closing it alone would leave its events */
   epoll_ctl(l->epoll, EPOLL_CTL_DEL, c->channel.fd, NULL);
   serve_channel_close(&c->channel);
   serve_parts_drop(&c->parts);
   serve_free_job(&c->job);
-  l->open--;
   if (l->resting && !l->closing) ask_listeners(l, false);
 }
 
@@ -225,7 +226,7 @@ static int speaks_h2(const connection *c) {
 }
 
 static void begin_streams(loop *l, connection *c) {
-  c->h2 = serve_h2_open(l->server->loops, &c->channel, c->client, c->roles, reply_ready, c);
+  c->h2 = serve_h2_open(l->own, &c->channel, c->client, c->roles, reply_ready, c);
   c->state = STREAMS;
   if (c->h2) receive_streams(l, c);
   else connection_drop(l, c);
@@ -283,7 +284,7 @@ static void begin_request(connection *c) {
   c->parts = (serve_parts){.is_chunked = true};
   serve_free_job(&c->job);
   c->job = (serve_job){.owner = c, .respond = connection_respond};
-  serve_begin_job(&c->job, c->loop->server->loops);
+  serve_begin_job(&c->job, c->loop->own);
   c->job.client = c->client;
   c->logged = c->refused = false;
   c->idle_ns = sys_clock_ns();
@@ -317,37 +318,86 @@ static void name_client(connection *c, const struct sockaddr_in *from) {
   else snprintf(c->client, sizeof c->client, "unix");
 }
 
+/* What the first loop has accepted. */
+typedef struct arrival {
+  serve_channel channel;
+  int listener;
+  struct sockaddr_in from;
+} arrival;
+
+static void turn_away(loop *l, arrival *a) {
+  serve_channel_close(&a->channel);
+  l->open--;
+}
+
 /* The connection has the roles of the address that it came by. */
-static void accept_one(loop *l, int listener) {
-  struct sockaddr_in from = {.sin_family = AF_UNSPEC};
-  const int fd = accept4(l->listeners[listener], (struct sockaddr *)&from, &(socklen_t){sizeof from},
-                         SOCK_NONBLOCK | SOCK_CLOEXEC);
-  if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) ask_listeners(l, true);
-  if (fd < 0) return;
+static void begin_connection(loop *l, arrival *a) {
+  const int fd = a->channel.fd;
   connection *c = l->all;
-  for (; c < l->all + CONNECTIONS && c->channel.fd >= 0; c++) continue;
+  for (; c < l->all + l->room && c->channel.fd >= 0; c++) continue;
   struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = c};
-  serve_tls *tls = l->server->options.addresses[listener].is_tls ? l->tls : NULL;
-  if (c == l->all + CONNECTIONS || !serve_channel_open(&c->channel, fd, tls)) {
-    close(fd);
+  if (c == l->all + l->room || epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
+    turn_away(l, a);
     return;
   }
-  if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
-    serve_channel_close(&c->channel);
-    return;
-  }
+  c->channel = a->channel;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
   setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &(int){1}, sizeof(int)); /* who listens to health says nothing for long */
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &(int){IDLE_SECONDS}, sizeof(int));
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &(int){IDLE_SECONDS / 5}, sizeof(int));
   c->loop = l;
-  c->roles = l->server->options.addresses[listener].roles;
+  c->roles = l->server->options.addresses[a->listener].roles;
   c->count = c->used = 0;
   c->close_after = c->served = false;
-  name_client(c, &from);
+  name_client(c, &a->from);
   begin_request(c);
   c->until_ns = arrival_end(c);
-  l->open++;
+}
+
+static uint32_t count_loops(const loop *l) { return (uint32_t)l->server->options.io_threads; }
+
+static uint32_t count_open(const loop *first) {
+  uint32_t open = 0;
+  for (uint32_t i = 0; i < count_loops(first); i++) open += first[i].open;
+  return open;
+}
+
+/* The loop with the fewest connections; NULL: the server has as many as it may. A loop has room for its share, since
+ * one that has more is never the one with the fewest. */
+static loop *choose_loop(loop *first) {
+  loop *fewest = NULL;
+  uint32_t least = 0, all = 0;
+  for (uint32_t i = 0; i < count_loops(first); i++) {
+    const uint32_t open = first[i].open; /* may become less meanwhile */
+    if (!fewest || open < least) {
+      fewest = &first[i];
+      least = open;
+    }
+    all += open;
+  }
+  return all < CONNECTIONS ? fewest : NULL;
+}
+
+static void accept_one(loop *l, int listener) {
+  arrival a = {.listener = listener, .from = {.sin_family = AF_UNSPEC}};
+  const int fd = accept4(l->listeners[listener], (struct sockaddr *)&a.from, &(socklen_t){sizeof a.from},
+                         SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) ask_listeners(l, true);
+  if (fd < 0) return;
+  loop *to = choose_loop(l);
+  serve_tls *tls = l->server->options.addresses[listener].is_tls ? l->tls : NULL;
+  if (!to || !serve_channel_open(&a.channel, fd, tls)) {
+    close(fd);
+    return;
+  }
+  to->open++;
+  if (to == l) begin_connection(l, &a);
+  else if (write(to->arrivals[1], &a, sizeof a) != sizeof a) turn_away(to, &a);
+}
+
+static void take_arrival(loop *l) {
+  arrival a;
+  if (read(l->arrivals[0], &a, sizeof a) == sizeof a) begin_connection(l, &a);
 }
 
 static void take_back(serve_job *job) {
@@ -362,13 +412,13 @@ static void take_back(serve_job *job) {
   if (job) job->respond(job);
 }
 
-void serve_take_done(serve_loop *loop) {
+void serve_take_done(serve_loop *own) {
   uint64_t count;
-  if (read(loop->event, &count, sizeof count) < 0) return;
-  pthread_mutex_lock(&loop->server->lock);
-  serve_job *job = loop->done;
-  loop->done = NULL;
-  pthread_mutex_unlock(&loop->server->lock);
+  if (read(own->event, &count, sizeof count) < 0) return;
+  pthread_mutex_lock(&own->server->lock);
+  serve_job *job = own->done;
+  own->done = NULL;
+  pthread_mutex_unlock(&own->server->lock);
   while (job) {
     serve_job *next = job->next;
     take_back(job);
@@ -381,7 +431,8 @@ static void handle(loop *l, const struct epoll_event *event) {
   int *listener = event->data.ptr;
   if (listener >= l->listeners && listener < l->listeners + SERVE_ADDRESSES)
     accept_one(l, (int)(listener - l->listeners));
-  else if (event->data.ptr == l->server->loops) serve_take_done(l->server->loops);
+  else if (event->data.ptr == l->own) serve_take_done(l->own);
+  else if (event->data.ptr == l->arrivals) take_arrival(l);
   else if (c->channel.fd < 0) return; /* dropped by an event before this one */
   else if (c->state == COMPUTE) connection_give_up(c);
   else if (c->state == PARTS) connection_write(l, c, event->events);
@@ -423,8 +474,8 @@ static void sweep(loop *l) {
   const uint64_t now = sys_clock_ns();
   l->swept_ns = now;
   if (l->resting && !l->closing) ask_listeners(l, false); /* others may have had the descriptors */
-  sweep_tables(l->server);
-  for (connection *c = l->all; c < l->all + CONNECTIONS; c++) {
+  if (l == l->first) sweep_tables(l->server);
+  for (connection *c = l->all; c < l->all + l->room; c++) {
     if (c->channel.fd < 0 || c->state == COMPUTE) continue;
     if (l->closing && c->state == READ_HEAD && c->count == 0) connection_drop(l, c);
     else if (now > c->until_ns) give_out(l, c);
@@ -459,7 +510,7 @@ static void tell_health(loop *l) {
   const uint32_t changes = __atomic_load_n(&l->server->health_changes, __ATOMIC_ACQUIRE);
   if (changes == l->told_changes) return;
   l->told_changes = changes;
-  for (connection *c = l->all; l->server->listeners && c < l->all + CONNECTIONS; c++)
+  for (connection *c = l->all; l->server->listeners && c < l->all + l->room; c++)
     if (c->channel.fd >= 0 && c->state == STREAMS && serve_h2_watch(c->h2)) send_streams(l, c);
 }
 
@@ -506,18 +557,28 @@ static td_status open_tls(loop *l, td_error *err) {
   return serve_tls_open(o->certificate, o->private_key, &l->tls, err);
 }
 
-static td_status open_loop(loop *l, td_error *err) {
+static td_status open_signals(loop *l, td_error *err) {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGHUP);
-  for (int i = 0; i < SERVE_ADDRESSES; i++) l->listeners[i] = -1;
-  l->epoll = epoll_create1(EPOLL_CLOEXEC);
   l->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-  l->all = base_alloc(&base_libc_allocator, CONNECTIONS * sizeof *l->all);
-  if (!l->all || l->epoll < 0 || l->signals < 0) return base_no_memory(err, "connections");
-  for (uint32_t i = 0; i < CONNECTIONS; i++) { /* buffers stay untouched: most are never used */
+  return l->signals < 0 ? base_no_memory(err, "signals") : TD_OK;
+}
+
+static bool listen_to(const loop *l, int fd, void *what) {
+  struct epoll_event event = {.events = EPOLLIN, .data.ptr = what};
+  return epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+static td_status open_loop(loop *l, td_error *err) {
+  const uint32_t loops = count_loops(l);
+  l->room = (CONNECTIONS + loops - 1) / loops;
+  l->epoll = epoll_create1(EPOLL_CLOEXEC);
+  l->all = base_alloc(&base_libc_allocator, l->room * sizeof *l->all);
+  if (!l->all || l->epoll < 0) return base_no_memory(err, "connections");
+  for (uint32_t i = 0; i < l->room; i++) { /* buffers stay untouched: most are never used */
     connection *c = &l->all[i];
     c->channel = (serve_channel){.fd = -1};
     c->job = (serve_job){0};
@@ -525,10 +586,39 @@ static td_status open_loop(loop *l, td_error *err) {
     c->h2 = NULL;
     c->receiving = false;
   }
-  serve_loop *own = l->server->loops;
-  struct epoll_event event = {.events = EPOLLIN, .data.ptr = own};
-  if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, own->event, &event) != 0) return base_no_memory(err, "an event");
+  if (!listen_to(l, l->own->event, l->own)) return base_no_memory(err, "an event");
+  if (l == l->first) return TD_OK;
+  if (pipe2(l->arrivals, O_NONBLOCK | O_CLOEXEC) != 0 || !listen_to(l, l->arrivals[0], l->arrivals))
+    return base_no_memory(err, "a pipe");
   return TD_OK;
+}
+
+static void close_loop(loop *l) {
+  close(l->epoll);
+  for (int i = 0; i < 2; i++)
+    if (l->arrivals[i] >= 0) close(l->arrivals[i]);
+  base_free(&base_libc_allocator, l->all, l->room * sizeof *l->all);
+}
+
+/* Connections that wait for a request end now, the others when they have been answered. */
+static void begin_closing(loop *l) {
+  l->closing = true;
+  sweep(l);
+  tell_health(l); /* before streams of health end: there may have been no turn since */
+  for (connection *c = l->all; c < l->all + l->room; c++)
+    if (c->channel.fd >= 0 && c->state == STREAMS) send_streams(l, c);
+}
+
+static void run(void *user) {
+  loop *l = user;
+  while (l->first->phase == LOOPS_SERVE) turn(l);
+  if (l->first->phase == LOOPS_CLOSE) begin_closing(l);
+  while (l->first->phase != LOOPS_END) turn(l);
+}
+
+static void enter_phase(loop *first, loop_phase phase) {
+  first->phase = phase;
+  for (uint32_t i = 1; i < count_loops(first); i++) serve_wake(first[i].own);
 }
 
 /* Not ready from now on; who has not heard of it yet is still answered for a while, then connections end. */
@@ -538,34 +628,54 @@ static void drain(loop *l) {
   l->server->draining = true;
   serve_note_health(l->server);
   while (sys_clock_ns() < heard && !told_to_end(l)) turn(l);
-  l->closing = true;
   close_listeners(l);
-  sweep(l);
-  tell_health(l); /* before streams of health end: there may have been no turn since */
-  for (connection *c = l->all; c < l->all + CONNECTIONS; c++)
-    if (c->channel.fd >= 0 && c->state == STREAMS) send_streams(l, c);
-  while ((l->open || l->server->copies) && sys_clock_ns() < until && !told_to_end(l)) turn(l);
+  enter_phase(l, LOOPS_CLOSE);
+  begin_closing(l);
+  while ((count_open(l) || l->server->copies) && sys_clock_ns() < until && !told_to_end(l)) turn(l);
+}
+
+static td_status open_all(loop *all, td_error *err) {
+  for (uint32_t i = 0; i < count_loops(all); i++) TRY(open_loop(&all[i], err));
+  TRY(open_signals(all, err));
+  return open_tls(all, err);
+}
+
+/* *started: how many loops have a thread. */
+static td_status start_others(loop *all, uint32_t *started, td_error *err) {
+  for (; *started < count_loops(all); ++*started) {
+    loop *l = &all[*started];
+    TRY(sys_thread_start(&l->thread, run, l, err));
+    sys_thread_name(&l->thread, "serve/io");
+  }
+  return TD_OK;
 }
 
 td_status serve_run(serve_server *server, void (*ready)(serve_server *), td_error *err) {
-  loop l = {.server = server};
-  td_status status = open_loop(&l, err);
-  if (status == TD_OK) status = open_tls(&l, err);
-  if (status == TD_OK) status = listen_all(&l, err);
+  loop all[SERVE_MOST_LOOPS];
+  uint32_t started = 1;
+  for (int i = 0; i < SERVE_MOST_LOOPS; i++) {
+    all[i] = (loop){.server = server, .own = &server->loops[i], .first = all, .epoll = -1, .arrivals = {-1, -1}};
+    all[i].signals = -1;
+    for (int j = 0; j < SERVE_ADDRESSES; j++) all[i].listeners[j] = -1;
+  }
+  td_status status = open_all(all, err);
+  if (status == TD_OK) status = start_others(all, &started, err);
+  if (status == TD_OK) status = listen_all(all, err);
   if (status == TD_OK) {
     ready(server);
-    while (!told_to_end(&l)) turn(&l);
-    drain(&l);
+    while (!told_to_end(all)) turn(all);
+    drain(all);
   }
-  close_listeners(&l);
-  if (l.open || server->copies) { /* who still waits has waited too long: threads may be within a run */
+  enter_phase(all, LOOPS_END);
+  for (uint32_t i = 1; i < started; i++) sys_thread_join(&all[i].thread);
+  close_listeners(all);
+  if (count_open(all) || server->copies) { /* who still waits has waited too long: threads may be within a run */
     serve_python_abandon(server);
     serve_log_close(server->log);
     _exit((int)status);
   }
-  serve_tls_close(l.tls);
-  close(l.epoll);
-  close(l.signals);
-  base_free(&base_libc_allocator, l.all, CONNECTIONS * sizeof *l.all);
+  serve_tls_close(all->tls);
+  close(all->signals);
+  for (uint32_t i = 0; i < count_loops(all); i++) close_loop(&all[i]);
   return status;
 }

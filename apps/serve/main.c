@@ -118,6 +118,15 @@ static int64_t default_held(void) {
   return quarter ? (int64_t)quarter : UNKNOWN;
 }
 
+/* One I/O thread has time for the requests of so many CPUs, if each of these takes a millisecond of one. TorchServe's
+ * key counts what each CPU would have there: no more than there are CPUs. */
+static int64_t default_io_threads(const serve_options *o) {
+  enum { CPUS = 16 };
+  int64_t count = o->workers / CPUS;
+  if (o->netty_threads) count = o->netty_threads < o->workers ? o->netty_threads : o->workers;
+  return count < 1 ? 1 : count < SERVE_MOST_LOOPS ? count : SERVE_MOST_LOOPS;
+}
+
 /* Where archives are unpacked, as unpack.c writes it. */
 static td_status start_spawner(const serve_server *s, td_error *err) {
   const serve_options *o = &s->options;
@@ -144,6 +153,7 @@ static td_status serve(serve_server *s, char **words, int count, base_arena *are
   if (!s->options.workers) s->options.workers = sys_threads_read();
   if (!s->options.most_held) s->options.most_held = default_held();
   if (s->options.start_workers < 0) s->options.start_workers = s->options.workers;
+  if (!s->options.io_threads) s->options.io_threads = default_io_threads(&s->options);
   s->started_ns = (uint64_t)time(NULL) * 1000000007u ^ (uint64_t)getpid();
   TRY(serve_open_queues(s, err));
   td_status status = start_spawner(s, err); /* while there are no threads: the log has one */
@@ -200,8 +210,7 @@ int main(int count, char **words) {
                                      .delay_ms = 100,
                                      .sequences = 100,
                                      .sequence_idle_ms = 60000,
-                                     .start_workers = -1,
-                                     .io_threads = 1}};
+                                     .start_workers = -1}};
   td_error err = {.offset = -1};
   td_defaults room;
   int result = 0;

@@ -218,7 +218,7 @@ typedef struct serve_options {
   const char *model_store, *workflow_store, *models, *config, *key_file, *certificate, *private_key, *python,
       *access_log, *allowed_hosts, *launcher_args, *cors[SERVE_CORS];
   int64_t workers, queue, timeout_s, transfer_s, most_bytes, most_held, drain_s, batch, delay_ms, start_workers,
-      delay_s, trust_network, io_threads;
+      delay_s, trust_network, io_threads, netty_threads;
   int64_t sequences, sequence_idle_ms;
   int64_t python_handlers, python_memory; /* MiB of a worker; 0: no limit */
   const char *node_copies;                /* of td_load_options; or NULL */
@@ -356,7 +356,7 @@ td_status serve_python_start(serve_version *v, uint32_t workers, td_error *err);
 void serve_python_end(serve_version *v, void *session);
 /* False: the process is gone. *count becomes 0 where the jobs have been given back already. */
 bool serve_python_compute(serve_job **jobs, uint32_t *count, void *session);
-void serve_python_watch(serve_version *v); /* the loop's: notices processes that have ended, has them replaced */
+void serve_python_watch(serve_version *v); /* the first loop's: notices processes that have ended, has them replaced */
 void serve_python_forget_missing(serve_version *v); /* the loader's: no process is to be replaced */
 bool serve_python_works(const serve_version *v);    /* there is a process, or one is about to be */
 void serve_python_retire(serve_version *v);         /* nobody waits for it any more */
@@ -459,7 +459,7 @@ void serve_name_request(serve_job *job, base_str id, base_str parent);
 
 /* loop.c: listens until SIGTERM or SIGINT. `ready`: called once, when all addresses listen. */
 td_status serve_run(serve_server *server, void (*ready)(serve_server *), td_error *err);
-void serve_take_done(serve_loop *loop); /* jobs that have come back; also when no thread runs any more */
+void serve_take_done(serve_loop *own); /* jobs that have come back; also when no thread runs any more */
 /* listen.c: a socket that listens; `address` gets the port that was chosen. */
 td_status serve_listen(serve_address *address, int *fd, td_error *err);
 void serve_print_address(const serve_address *address);

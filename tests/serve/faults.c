@@ -18,7 +18,8 @@
 #include <sys/socket.h>
 
 static fault_plan *plan;
-static int event = -1; /* the server's eventfd */
+enum { EVENTS = 64 };
+static bool is_event[EVENTS]; /* the server's eventfds, by their numbers */
 
 static void forget(void) { plan = NULL; }
 
@@ -95,15 +96,21 @@ FAULTY(FAULT_HTTP2, 0, NGHTTP2_ERR_NOMEM, int, nghttp2_submit_trailer,
 int __real_eventfd(unsigned count, int flags);
 int __wrap_eventfd(unsigned count, int flags);
 int __wrap_eventfd(unsigned count, int flags) {
-  if (!strikes(FAULT_DESCRIPTORS, "eventfd")) return event = __real_eventfd(count, flags);
-  errno = EMFILE;
-  return -1;
+  if (strikes(FAULT_DESCRIPTORS, "eventfd")) {
+    errno = EMFILE;
+    return -1;
+  }
+  const int fd = __real_eventfd(count, flags);
+  if (fd >= 0 && fd < EVENTS) is_event[fd] = true;
+  return fd;
 }
+
+static bool counts(int fd) { return fd >= 0 && fd < EVENTS && is_event[fd]; }
 
 ssize_t __real_read(int fd, void *to, size_t room);
 ssize_t __wrap_read(int fd, void *to, size_t room);
 ssize_t __wrap_read(int fd, void *to, size_t room) {
-  if (fd == event || !strikes(FAULT_TRANSFERS, "read")) return __real_read(fd, to, room);
+  if (counts(fd) || !strikes(FAULT_TRANSFERS, "read")) return __real_read(fd, to, room);
   errno = EIO;
   return -1;
 }
@@ -111,7 +118,7 @@ ssize_t __wrap_read(int fd, void *to, size_t room) {
 ssize_t __real_write(int fd, const void *from, size_t count);
 ssize_t __wrap_write(int fd, const void *from, size_t count);
 ssize_t __wrap_write(int fd, const void *from, size_t count) {
-  if (fd == event || !strikes(FAULT_TRANSFERS, "write")) return __real_write(fd, from, count);
+  if (counts(fd) || !strikes(FAULT_TRANSFERS, "write")) return __real_write(fd, from, count);
   errno = ENOSPC;
   return -1;
 }

@@ -349,7 +349,7 @@ static void try_start(faulty *s, char *line, int room) {
     const int null = open("/dev/null", O_WRONLY);
     dup2(null, 2);
     if (chdir(s->f.folder) != 0) _exit(127);
-    execl(s->f.program, "treadle-serve", "--port", "0", "add=net.tdir", NULL);
+    execl(s->f.program, "treadle-serve", "--port", "0", "--io-threads", "3", "add=net.tdir", NULL);
     _exit(127);
   }
   close(pipes[1]);

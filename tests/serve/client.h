@@ -81,7 +81,7 @@ static void start_server(fixture *f, const char *const *words, uint16_t *ports, 
   FILE *out = fdopen(pipes[0], "r");
   for (size_t i = 0; i < count; i++) {
     assert_non_null(fgets(line, sizeof line, out));
-    assert_int_equal(sscanf(line, "listening on http://127.0.0.1:%hu", &ports[i]), 1);
+    assert_int_equal(sscanf(line, "listening on %*[a-z]://127.0.0.1:%hu", &ports[i]), 1);
   }
   fclose(out);
 }
@@ -107,12 +107,12 @@ static void put(int fd, const char *bytes, size_t count) {
   assert_int_equal(send(fd, bytes, count, MSG_NOSIGNAL), count);
 }
 
-/* Reads one reply: its status, and the whole text in f->reply. 0: the connection is closed. */
-static int get(fixture *f, int fd) {
+/* Reads one reply, a byte at a time: its status, and the whole text in f->reply. 0: the connection is closed. */
+static int get_by(fixture *f, ssize_t (*receive)(void *connection, void *to, size_t room), void *connection) {
   size_t all = sizeof f->reply;
   int status = 0;
   for (f->length = 0; f->length < all && f->length < sizeof f->reply - 1;) {
-    const ssize_t got = recv(fd, f->reply + f->length, 1, 0);
+    const ssize_t got = receive(connection, f->reply + f->length, 1);
     if (got <= 0) return 0;
     f->reply[++f->length] = 0;
     const char *head = all == sizeof f->reply ? strstr(f->reply, "\r\n\r\n") : NULL;
@@ -121,6 +121,12 @@ static int get(fixture *f, int fd) {
   assert_int_equal(sscanf(f->reply, "HTTP/1.1 %d ", &status), 1);
   return status;
 }
+
+static ssize_t receive_plain(void *connection, void *to, size_t room) {
+  return recv(*(const int *)connection, to, room, 0);
+}
+
+static int get(fixture *f, int fd) { return get_by(f, receive_plain, &fd); }
 
 /* One request on a connection of its own. */
 static int ask(fixture *f, const char *text, size_t count) {

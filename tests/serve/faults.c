@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <nghttp2/nghttp2.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -92,6 +94,29 @@ FAULTY(FAULT_HTTP2, 0, NGHTTP2_ERR_NOMEM, int, nghttp2_submit_response,
        (session, id, fields, count, body))
 FAULTY(FAULT_HTTP2, 0, NGHTTP2_ERR_NOMEM, int, nghttp2_submit_trailer,
        (nghttp2_session * session, int32_t id, const nghttp2_nv *fields, size_t count), (session, id, fields, count))
+
+FAULTY(FAULT_TLS, 0, NULL, SSL_CTX *, SSL_CTX_new, (const SSL_METHOD *method), (method))
+FAULTY(FAULT_TLS, 0, NULL, SSL *, SSL_new, (SSL_CTX * context), (context))
+FAULTY(FAULT_TLS, 0, 0, int, SSL_set_fd, (SSL * tls, int fd), (tls, fd))
+
+/* SSL_get_error looks for the reason among the thread's errors. */
+static bool strikes_tls(const char *name) {
+  if (!strikes(FAULT_TLS, name)) return false;
+  ERR_raise(ERR_LIB_SSL, ERR_R_MALLOC_FAILURE);
+  return true;
+}
+
+int __real_SSL_read(SSL *tls, void *to, int room);
+int __wrap_SSL_read(SSL *tls, void *to, int room);
+int __wrap_SSL_read(SSL *tls, void *to, int room) {
+  return strikes_tls("SSL_read") ? -1 : __real_SSL_read(tls, to, room);
+}
+
+int __real_SSL_write(SSL *tls, const void *from, int count);
+int __wrap_SSL_write(SSL *tls, const void *from, int count);
+int __wrap_SSL_write(SSL *tls, const void *from, int count) {
+  return strikes_tls("SSL_write") ? -1 : __real_SSL_write(tls, from, count);
+}
 
 int __real_eventfd(unsigned count, int flags);
 int __wrap_eventfd(unsigned count, int flags);

@@ -15,7 +15,8 @@ enum {
   FAULT_THREADS = 8,
   FAULT_HTTP2 = 16, /* what nghttp2 wants memory for: its own allocations are not ours to refuse */
   FAULT_ACCEPT = 32,
-  FAULT_ALL = 63
+  FAULT_TLS = 64, /* what OpenSSL wants memory for, likewise */
+  FAULT_ALL = 127
 };
 
 typedef struct fault_plan {

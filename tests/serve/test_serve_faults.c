@@ -1,6 +1,7 @@
 /* The server when memory and descriptors end: each allocation and system call of a script of requests fails in turn,
  * once, then with all that follow it. A request is answered as is right, or told that it is the server's fault, or its
- * connection closes; none hangs; afterwards all is as before. Then the same for the calls of the server's start.
+ * connection closes; none hangs; afterwards all is as before. Then the same over TLS, and for the calls of the server's
+ * start.
  *
  * Calls are the server's and its libraries' own; what OpenSSL and libc ask for inside is not refused. The word `all`
  * has every call fail, not a sample. */
@@ -13,6 +14,10 @@
 #include <sys/mman.h>
 
 #include <nghttp2/nghttp2.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
 
 #include "serve/faults.h"
 
@@ -26,6 +31,7 @@ typedef struct faulty {
   uint16_t ports[5];
   fault_plan *plan;
   int fd;
+  SSL_CTX *tls; /* with which inference is asked for; or NULL: without */
 } faulty;
 
 enum { INFERENCE, MANAGEMENT, METRICS, GRPC };
@@ -44,6 +50,15 @@ static void set_options(const char *name) {
   setenv(name, text, 1);
 }
 
+static void write_config(const faulty *s, const char *name, const char *inference) {
+  char text[1024];
+  snprintf(text, sizeof text, "%s%s", inference,
+           "management_address=http://127.0.0.1:0\nmetrics_address=http://127.0.0.1:0\ngrpc_inference_port=0\n"
+           "grpc_management_port=0\nmodel_store=.\ndefault_workers_per_model=1\nenable_model_api=true\n"
+           "disable_token_authorization=true\n");
+  write_text(&s->f, name, text);
+}
+
 static int open_faulty(void **state) {
   faulty *s = calloc(1, sizeof *s);
   char number[16];
@@ -52,10 +67,9 @@ static int open_faulty(void **state) {
   strcpy(strrchr(s->f.program, '/') + 1, "treadle-serve-faulty");
   write_text(&s->f, "rows.tdir", rows_graph);
   write_text(&s->f, "net.tdir", graph);
-  write_text(&s->f, "config.properties",
-             "inference_address=http://127.0.0.1:0\nmanagement_address=http://127.0.0.1:0\n"
-             "metrics_address=http://127.0.0.1:0\ngrpc_inference_port=0\ngrpc_management_port=0\nmodel_store=.\n"
-             "default_workers_per_model=1\nenable_model_api=true\ndisable_token_authorization=true\n");
+  write_config(s, "config.properties", "inference_address=http://127.0.0.1:0\n");
+  write_config(s, "secure.properties",
+               "inference_address=https://127.0.0.1:0\ncertificate_file=own.pem\nprivate_key_file=own.pem\n");
   s->fd = memfd_create("faults", 0);
   assert_true(s->fd >= 0 && ftruncate(s->fd, sizeof *s->plan) == 0);
   s->plan = mmap(NULL, sizeof *s->plan, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
@@ -88,6 +102,19 @@ static void disarm(faulty *s) { s->plan->kinds = 0; }
 
 /* ---- requests ---- */
 
+static ssize_t receive_secure(void *connection, void *to, size_t room) { return SSL_read(connection, to, (int)room); }
+
+/* A request and its reply over TLS: as get. */
+static int exchange_securely(faulty *s, int fd, const char *text, int length) {
+  SSL *tls = SSL_new(s->tls);
+  assert_non_null(tls);
+  assert_int_equal(SSL_set_fd(tls, fd), 1);
+  const bool is_open = SSL_connect(tls) == 1 && SSL_write(tls, text, length) == length;
+  const int status = is_open ? get_by(&s->f, receive_secure, tls) : 0;
+  SSL_free(tls);
+  return status;
+}
+
 /* The status of a reply; 0: the connection was closed. */
 static int ask_softly(faulty *s, int port, const char *method, const char *path, const char *body) {
   char text[1024];
@@ -95,9 +122,10 @@ static int ask_softly(faulty *s, int port, const char *method, const char *path,
   const int length = snprintf(text, sizeof text, "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n%s",
                               method, path, strlen(body), body);
   const int fd = connect_to(&s->f);
-  send(fd, text, (size_t)length, MSG_NOSIGNAL);
+  const bool is_secure = s->tls && port == INFERENCE;
+  if (!is_secure) send(fd, text, (size_t)length, MSG_NOSIGNAL);
   errno = 0;
-  const int status = get(&s->f, fd);
+  const int status = is_secure ? exchange_securely(s, fd, text, length) : get(&s->f, fd);
   if (!status && errno == EAGAIN) fail_msg("%s %s hangs (%s failed)", method, path, s->plan->struck);
   close(fd);
   return status;
@@ -283,8 +311,10 @@ static void run_sound(faulty *s) {
   if (status != 0 || !is_right) tell(s, "gRPC", status);
 }
 
-static void start_faulty(faulty *s) {
-  start_server(&s->f, (const char *const[]){"--ts-config", "config.properties", "add=net.tdir", NULL}, s->ports, 5);
+static void start_faulty(faulty *s, const char *config) {
+  disarm(s);
+  start_server(&s->f, (const char *const[]){"--ts-config", config, "add=net.tdir", NULL}, s->ports, 5);
+  run_sound(s);
 }
 
 /* How many calls of a kind the script makes: the most of some runs, as threads are not always as far. */
@@ -323,14 +353,51 @@ static const struct {
 
 static void calls_of_requests_fail(void **state) {
   faulty *s = *state;
-  disarm(s);
-  start_faulty(s);
-  run_sound(s);
+  start_faulty(s, "config.properties");
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     for (int lasts = 0; lasts < 2; lasts++) fail_calls(s, kinds[i].kind, kinds[i].name, lasts);
   fail_calls(s, FAULT_ACCEPT, "accept", false); /* while all fail a client waits */
   assert_int_equal(wrong, 0);
   assert_int_equal(end(&s->f), 0); /* nothing is lost: the leak checker ends with it */
+}
+
+/* ---- TLS ---- */
+
+/* A key, and a certificate that it signs itself, in own.pem. */
+static void write_certificate(const faulty *s) {
+  char path[128];
+  EVP_PKEY *key = EVP_EC_gen("P-256");
+  X509 *own = X509_new();
+  snprintf(path, sizeof path, "%s/own.pem", s->f.folder);
+  FILE *file = fopen(path, "wb");
+  assert_true(key && own && file);
+  X509_gmtime_adj(X509_getm_notBefore(own), 0);
+  X509_gmtime_adj(X509_getm_notAfter(own), 86400); /* seconds */
+  X509_set_pubkey(own, key);
+  assert_true(X509_sign(own, key, EVP_sha256()) > 0);
+  assert_int_equal(PEM_write_PrivateKey(file, key, NULL, NULL, 0, NULL, NULL), 1);
+  assert_int_equal(PEM_write_X509(file, own), 1);
+  assert_int_equal(fclose(file), 0);
+  X509_free(own);
+  EVP_PKEY_free(key);
+}
+
+static void calls_of_tls_fail(void **state) {
+  faulty *s = *state;
+  signal(SIGPIPE, SIG_IGN); /* OpenSSL writes to closed connections, too */
+  s->tls = SSL_CTX_new(TLS_client_method());
+  assert_non_null(s->tls);
+  write_certificate(s);
+  start_faulty(s, "secure.properties");
+  for (int lasts = 0; lasts < 2; lasts++) {
+    fail_calls(s, FAULT_TLS, "TLS", lasts);
+    fail_calls(s, FAULT_MEMORY, "memory, over TLS", lasts);
+  }
+  assert_int_equal(wrong, 0);
+  assert_int_equal(end(&s->f), 0);
+  SSL_CTX_free(s->tls);
+  s->tls = NULL;
+  signal(SIGPIPE, SIG_DFL);
 }
 
 /* ---- the start ---- */
@@ -389,7 +456,7 @@ static void calls_of_the_start_fail(void **state) {
 }
 
 int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(calls_of_requests_fail),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(calls_of_requests_fail), cmocka_unit_test(calls_of_tls_fail),
                                      cmocka_unit_test(calls_of_the_start_fail)};
   every_call = argc > 1 && strcmp(argv[1], "all") == 0;
   return cmocka_run_group_tests(tests, open_faulty, close_faulty);

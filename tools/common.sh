@@ -44,7 +44,7 @@ configure() { # PRESET [CMAKE ARGUMENT...]
   if command -v ccache >/dev/null; then launcher=-DCMAKE_C_COMPILER_LAUNCHER=ccache; fi
   preset=$1
   shift
-  cmake --preset "$preset" $launcher "$@"
+  cmake --preset "$preset" $launcher -UTREADLE_HAS_avx512 "$@"
 }
 
 build() { # PRESET [CMAKE ARGUMENT...]
@@ -55,10 +55,18 @@ build_threads() { # RUNTIME: the release build with pools of its threads
   configure release -B "build-$1" "-DTREADLE_THREADS=$1" && cmake --build "build-$1"
 }
 
-build_tsan() { # [RUNTIME]: the tests that run threads; without one the server, too
-  folder="build-tsan${1:+-$1}" programs=
-  [ $# -gt 0 ] || programs="treadle-serve treadle"
-  configure tsan -B "$folder" "-DTREADLE_THREADS=${1:-native}" && cmake --build "$folder" --target threads_tests $programs
+build_tsan() { # RUNTIME: the tests that run threads, of it
+  configure tsan -B "build-tsan-$1" "-DTREADLE_THREADS=$1" && cmake --build "build-tsan-$1" --target threads_tests
+}
+
+# build_checked PRESET LEVELS [TARGET...]: a sanitizer's build; LEVELS: all, or narrow: without the widest, whose kernels take
+# longest. (In builds for checks the portable level has other vectors than code generated for it, and other sums.)
+build_checked() {
+  levels=
+  [ "$2" = all ] || levels=-DTREADLE_HAS_avx512=OFF
+  preset=$1
+  shift 2
+  configure "$preset" $levels && cmake --build "$(build_folder "$preset")" ${1:+--target} "$@"
 }
 
 c_files() { # [FOLDER...]

@@ -1,10 +1,18 @@
 #!/bin/sh
-# test.sh -- ./dev test: every check of the project, in stages. A stage that fails does not hide the later ones. The last
+# test.sh -- ./dev test [--long]: the project's checks, in stages. A stage that fails does not hide the later ones. The last
 # line counts the tests of all stages; the log of each stage stays in build-test/.
+#
+# Without --long: what fits into a quarter of an hour on two cores. Of the release build that is all; of the sanitizers'
+# what they find most in: readers of hostile bytes, the server, threads, the standard's cases, without kernels of the widest
+# level. --long adds every test under the address sanitizer, all levels there, the recorded cases on each level, and
+# clang-tidy.
 #
 # TREADLE_CORPUS: a folder of recorded models to check too; ../shared/corpus where that exists.
 set -u
 . tools/common.sh
+
+long=
+[ "${1:-}" != --long ] || long=1
 
 logs=build-test
 passed=0 failed=0
@@ -77,26 +85,6 @@ run_ctest() { # PRESET [CTEST ARGUMENT...]
   return $ctest_status
 }
 
-stage packages install_packages $build_packages $python_packages $clang_packages $lint_packages libonnx-testdata
-
-stage release-build build release -DTREADLE_WERROR=ON
-start asan-build aside build asan -DTREADLE_WERROR=ON # clang's: its warnings are errors too
-stage release-tests run_ctest release
-stage layers python3 tools/check_layers.py build
-stage sizes python3 tools/check_sizes.py
-stage house python3 tools/check_house.py
-start docs python3 tools/check_docs.py build
-start python sh tools/test_python.sh
-finish docs python
-stage grpc /usr/bin/python3 tools/check_grpc.py build # the distribution's, which has grpcio
-stage handlers /usr/bin/python3 tools/check_handlers.py build
-stage workflows /usr/bin/python3 tools/check_workflows.py build
-stage sequences /usr/bin/python3 tools/check_sequences.py build
-stage io-threads /usr/bin/python3 tools/check_io_threads.py build
-stage readme /usr/bin/python3 tools/check_readme.py build
-stage deploy /usr/bin/python3 tools/check_deploy.py build
-stage install sh tools/check_install.sh # writes into the build tree
-
 # check_recorded PREFIX BUILD BACKEND [OPTION...]: the cases of the ONNX standard and of the corpus side by side
 check_recorded() {
   prefix=$1 folder=$2 backend=$3
@@ -110,36 +98,68 @@ check_recorded() {
   finish $recorded
 }
 
-if [ -x build/treadle ]; then
-  check_recorded '' build eager
-  check_recorded '' build aot_eager
-  for isa in $(isa_levels); do check_recorded '' build native --isa "$isa"; done
-  if [ -d "$corpus" ]; then
-    stage artifacts python3 tools/check_artifacts.py build "$corpus"
-    stage faults python3 tools/check_faults.py build "$corpus"
-  fi
+server_checks="conformance grpc handlers workflows sequences io_threads"
+check_server() { # CHECK BUILD, by the distribution's Python, which has grpcio
+  /usr/bin/python3 "tools/check_$1.py" "$2"
+}
+
+stage packages install_packages $build_packages $python_packages $clang_packages $lint_packages libonnx-testdata
+
+# A sanitizer's build takes what the stages beside it leave of the cores: checks of the server mostly wait.
+stage release-build build release -DTREADLE_WERROR=ON
+if [ "$long" ]; then
+  start asan-build aside build_checked asan all
+else
+  start asan-build aside build_checked asan narrow treadle treadle-serve memory_tests fuzz_targets
 fi
+stage layers python3 tools/check_layers.py build
+stage sizes python3 tools/check_sizes.py
+stage house python3 tools/check_house.py
+stage format check_format
+for check in grpc handlers workflows sequences io_threads; do stage $check check_server $check build; done
+stage readme /usr/bin/python3 tools/check_readme.py build
+stage deploy /usr/bin/python3 tools/check_deploy.py build
+stage python sh tools/test_python.sh
+stage install sh tools/check_install.sh # writes into the build tree
 finish asan-build
-start tsan-build aside build_tsan
-start format aside check_format
-start lint aside lint
-stage asan-tests run_ctest asan
-if [ -x build-asan/treadle ]; then
-  start asan-onnx-eager check_onnx build-asan eager
-  check_recorded asan- build-asan native
-  finish asan-onnx-eager
-fi
+
+levels=narrow
+[ -z "$long" ] || levels=all
+start tsan-build aside build_checked tsan $levels threads_tests treadle treadle-serve
+start docs python3 tools/check_docs.py build
+for check in $server_checks; do stage asan-$check check_server $check build-asan; done
 finish tsan-build
-stage tsan-tests run_ctest tsan -L threads
-# Most of a check's time is waited for: two builds at a time. A server that races, or that a sanitizer ends, is gone, and
-# its requests fail. Where races would be found the server has several I/O threads.
-for check in conformance grpc handlers workflows sequences io_threads; do
-  start "asan-$check" /usr/bin/python3 "tools/check_$check.py" build-asan
-  stage "tsan-$check" env TREADLE_CHECK_IO_THREADS=3 TSAN_OPTIONS=halt_on_error=1 /usr/bin/python3 "tools/check_$check.py" build-tsan
-  finish "asan-$check"
+
+# A server that races is gone, and its requests fail. Where races would be found it has several I/O threads.
+if [ "$long" ]; then
+  start asan-tests run_ctest asan
+  start lint aside lint
+else
+  start asan-tests run_ctest asan -L memory
+fi
+for check in $server_checks; do
+  stage tsan-$check env TREADLE_CHECK_IO_THREADS=3 TSAN_OPTIONS=halt_on_error=1 /usr/bin/python3 "tools/check_$check.py" build-tsan
 done
+stage tsan-tests run_ctest tsan -L threads
+finish asan-tests docs
+[ -z "$long" ] || finish lint
+
+if [ -d "$corpus" ]; then start faults python3 tools/check_faults.py build "$corpus"; fi
+stage release-tests run_ctest release
 stage fuzz fuzz -seed=1 -runs=10000 -max_total_time=10 # the same inputs each time, for a fast target
-finish format lint
+check_recorded '' build eager
+check_recorded '' build aot_eager
+check_recorded '' build native
+start asan-onnx-eager check_onnx build-asan eager
+check_recorded asan- build-asan native
+finish asan-onnx-eager
+if [ "$long" ]; then
+  for isa in $(isa_levels); do check_recorded '' build native --isa "$isa"; done
+fi
+if [ -d "$corpus" ]; then
+  finish faults
+  stage artifacts python3 tools/check_artifacts.py build "$corpus"
+fi
 
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ]

@@ -1,6 +1,6 @@
 /* test_api.c -- the public functions: what they give, what they refuse, and sessions of one model on several threads.
  */
-/* ctest: threads */
+/* ctest: threads memory */
 #include <pthread.h>
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* ctest: memory */
 /* test_artifact.c -- models saved and loaded again through the public interface: equal bits, mapped weights. */
 #include <glob.h>
 

@@ -1,3 +1,4 @@
+/* ctest: memory */
 /* test_oom.c -- every allocation of load, describe, session and run made to fail in turn: TD_NO_RESOURCE each time, and
  * everything is given back. */
 #include "import/onnx_build.h"

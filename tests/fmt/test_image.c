@@ -1,3 +1,4 @@
+/* ctest: memory */
 /* Pictures: each form of PNG and JPEG gives the colours that went in, hostile files give errors. */
 #include "picture.h"
 

@@ -1,3 +1,4 @@
+/* ctest: memory */
 /* test_pt2_archive.c -- the containers of torch.export, recorded with torch 2.15 (tests/import/pt2: the same program as
  * raw storages, as torch.save files in a folder, and flat), and archives that are damaged or made to hurt. */
 #include "fmt/fmt.h"

@@ -1,4 +1,4 @@
-/* ctest: slow */
+/* ctest: slow memory */
 /* test_hostile_attributes.c -- attributes and small integer operands that no exporter writes: each operator refuses
  * them or works, touches no memory that is not its own (the sanitizers watch), and asks for no more than it may. */
 #include "test.h"

@@ -1,3 +1,4 @@
+/* ctest: memory */
 /* test_session.c -- sessions: shapes that come and go, control flow, lists, memory that is reused, errors. */
 #include "runtime/harness.h"
 

@@ -5,7 +5,7 @@
  *
  * Calls are the server's and its libraries' own; what OpenSSL and libc ask for inside is not refused. The word `all`
  * has every call fail, not a sample. */
-/* ctest: slow */
+/* ctest: slow memory */
 #include "serve/client.h"
 
 #include <errno.h>

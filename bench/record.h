@@ -22,6 +22,7 @@ typedef struct recording {
   int64_t task;       /* tasks of the call so far */
   uint64_t last_ns;   /* when the last task ended, or the call began */
   bool watched;       /* it is seen who writes which line: times do not count */
+  bool counted;       /* and how many: they take the place of times */
   uint32_t left;      /* calls of the share at hand; 0: none is at hand */
   double share_ns;
   const char *result; /* of the call that is watched */
@@ -36,6 +37,9 @@ void record_begin(recording *r);
 void record_end(recording *r);
 /* Between two runs: the next one is watched. */
 void record_watch(recording *r);
+/* The same, and tasks have numbers of lines instead of times from then on: those of their step's first result that
+ * they write. Of steps that write in the memory of an operand all tasks count alike. */
+void record_count(recording *r);
 /* The session is as before; calls are kept. */
 void record_stop(recording *r);
 void record_free(recording *r);

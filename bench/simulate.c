@@ -25,15 +25,17 @@ static const char usage[] =
     "  --batch N            size of open first dimensions (default: 1)\n"
     "  --node-gbs X         bandwidth of a node's memory in GB/s (default: no limit)\n"
     "  --node-copies        weights in the memory of each node\n"
+    "  --isa NAME           kernels of this level at most (default: the CPU's)\n"
     "  --seconds X          of measurement for each number of threads (default: 2)\n"
+    "  --shares             how even tasks are on all threads, by what they write: nothing is measured\n"
     "  --check              the predictions for 1 and 2 threads against what is measured\n";
 
 typedef struct options {
-  const char *model, *machine;
+  const char *model, *machine, *isa;
   uint32_t threads;
   int64_t batch;
   double node_gbs, seconds;
-  bool copies, check;
+  bool copies, check, shares;
 } options;
 
 typedef struct simulation {
@@ -67,20 +69,23 @@ static options read_options(int count, char **words) {
   static const struct option known[] = {
       {"machine", required_argument, NULL, 'm'}, {"threads", required_argument, NULL, 't'},
       {"batch", required_argument, NULL, 'b'},   {"node-gbs", required_argument, NULL, 'g'},
-      {"node-copies", no_argument, NULL, 'c'},   {"seconds", required_argument, NULL, 's'},
-      {"check", no_argument, NULL, 'k'},         {0}};
+      {"node-copies", no_argument, NULL, 'c'},   {"isa", required_argument, NULL, 'i'},
+      {"seconds", required_argument, NULL, 's'}, {"check", no_argument, NULL, 'k'},
+      {"shares", no_argument, NULL, 'e'},        {0}};
   options o = {.machine = "package:2 [numa] core:56 pu:1", .batch = 1, .seconds = 2};
   int64_t threads = 0;
   for (int letter; (letter = getopt_long(count, words, "", known, NULL)) != -1;) {
     const base_str text = base_str_of(optarg);
     bool right = letter != '?';
     if (letter == 'm') o.machine = optarg;
+    if (letter == 'i') o.isa = optarg;
     if (letter == 't') right = base_str_int(text, &threads) && threads > 0;
     if (letter == 'b') right = base_str_int(text, &o.batch) && o.batch > 0;
     if (letter == 'g') right = (o.node_gbs = strtod(optarg, NULL)) > 0;
     if (letter == 's') right = (o.seconds = strtod(optarg, NULL)) > 0;
     if (letter == 'c') o.copies = true;
     if (letter == 'k') o.check = true;
+    if (letter == 'e') o.shares = true;
     if (!right) refuse("give each option a number above 0");
   }
   if (optind + 1 != count) refuse("give one model");
@@ -216,7 +221,7 @@ static td_session *open_session(const simulation *s, const td_session_options *o
 
 static void load_model(simulation *s) {
   td_error err;
-  const td_load_options o = {.size = sizeof o, .node_copies = s->o.copies ? s->o.machine : NULL};
+  const td_load_options o = {.size = sizeof o, .isa = s->o.isa, .node_copies = s->o.copies ? s->o.machine : NULL};
   check(td_model_load(s->o.model, &o, &s->model, &err), &err);
   make_inputs(s);
 }
@@ -335,9 +340,9 @@ static void record(simulation *s, uint32_t threads) {
     record_end(r);
     const double ns = (double)(sys_clock_ns() - began) - r->spent_ns;
     if (ns < rest_ns) rest_ns = ns;
-  } while (sys_clock_ns() < end || r->runs < LEAST_RUNS);
-  if (!s->plan.count) s->plan.between_ns = rest_ns;
-  record_watch(r);
+  } while (!s->o.shares && (sys_clock_ns() < end || r->runs < LEAST_RUNS));
+  if (!s->plan.count && !s->o.shares) s->plan.between_ns = rest_ns;
+  (s->o.shares ? record_count : record_watch)(r);
   record_begin(r);
   check(td_session_run(session, &err), &err);
   record_end(r);
@@ -461,7 +466,7 @@ static void compare(const simulation *s) {
 
 static void print(const simulation *s) {
   base_text text = {.allocator = &base_libc_allocator};
-  if (!walk_print(&s->machine, &s->plan, &text)) exit(TD_NO_RESOURCE);
+  if (!(s->o.shares ? walk_print_shares : walk_print)(&s->machine, &s->plan, &text)) exit(TD_NO_RESOURCE);
   printf("there: %u cores, %u nodes\n\n%s", s->machine.count, s->topology.nodes, text.at);
   base_free(text.allocator, text.at, text.cap);
 }
@@ -523,8 +528,14 @@ int main(int count, char **words) {
   s.plan.runs = s.runs;
   make_machine(&s);
   load_model(&s);
-  measure_machine(&s);
-  record_all(&s);
+  s.machine.counted = s.o.shares;
+  s.machine.per_thread = 1;
+  if (s.o.shares) {
+    record(&s, s.machine.count);
+  } else {
+    measure_machine(&s);
+    record_all(&s);
+  }
   if (s.o.check) compare(&s);
   print(&s);
   print_weights(&s);

@@ -70,7 +70,7 @@ static int by_length(const void *a, const void *b) {
 /* What the first task takes more than most. False: out of memory. */
 static bool find_cold(walk *w) {
   const walk_call *c = w->call;
-  if (c->count < 2 || c->rounds) return true;
+  if (c->count < 2 || c->rounds || w->machine->counted) return true;
   const size_t bytes = (size_t)c->count * sizeof *c->task_ns;
   double *sorted = base_alloc(&base_libc_allocator, bytes);
   if (!sorted) return false;
@@ -323,10 +323,10 @@ static void print_idle(const walk_plan *p, const row *rows, base_text *text) {
   }
   base_text_print(text, "\n%u of %u steps leave more than %.0f %% of %u cores idle", count, all, 100 * idle_share,
                   threads);
-  if (count) base_text_print(text, ": %.1f %% of the time there", 100 * ns / total);
+  if (count && last) base_text_print(text, ": %.1f %% of the time there", 100 * ns / total);
   double one = p->between_ns;
   for (uint32_t k = 0; k < p->steps; k++) one += rows[k].ns[0];
-  if (count) base_text_print(text, ", %.1f %% of it on one thread", 100 * alone / one);
+  if (count && last) base_text_print(text, ", %.1f %% of it on one thread", 100 * alone / one);
   base_text_print(text, "\n");
 }
 
@@ -349,7 +349,29 @@ static void print_stops(const walk_plan *p, const row *rows, base_text *text) {
   }
 }
 
-bool walk_print(const walk_machine *m, const walk_plan *p, base_text *text) {
+static void print_all(const walk_plan *p, const row *rows, base_text *text) {
+  print_runs(p, rows, text);
+  print_rows(p, rows, text);
+  print_idle(p, rows, text);
+  print_stops(p, rows, text);
+}
+
+static void print_shares(const walk_plan *p, const row *rows, base_text *text) {
+  const uint32_t last = p->count - 1, threads = p->runs[last].threads;
+  base_text_print(text, "on %u threads:\ncalls  tasks  workers     each   idle\n", threads);
+  for (uint32_t k = 0; k < p->steps; k++) {
+    const row *r = &rows[k];
+    char each[32];
+    if (!r->calls) continue;
+    snprintf(each, sizeof each, "%lld-%lld", (long long)r->least, (long long)r->most);
+    base_text_print(text, "%5u %6lld %8u %8s %4.0f %%  %s\n", r->calls, (long long)r->tasks, r->workers, each,
+                    100 * idle_of(r, last, threads), p->names[k]);
+  }
+  print_idle(p, rows, text);
+}
+
+static bool print_by(void (*print)(const walk_plan *, const row *, base_text *), const walk_machine *m,
+                     const walk_plan *p, base_text *text) {
   BASE_ASSERT(p->count && p->count <= WALK_MOST);
   row *rows = base_alloc(&base_libc_allocator, (p->steps + (size_t)1) * sizeof *rows);
   bool there = rows != NULL;
@@ -357,12 +379,13 @@ bool walk_print(const walk_machine *m, const walk_plan *p, base_text *text) {
     memset(rows, 0, (p->steps + (size_t)1) * sizeof *rows);
     there = fill_rows(m, p, rows);
   }
-  if (there) {
-    print_runs(p, rows, text);
-    print_rows(p, rows, text);
-    print_idle(p, rows, text);
-    print_stops(p, rows, text);
-  }
+  if (there) print(p, rows, text);
   base_free(&base_libc_allocator, rows, (p->steps + (size_t)1) * sizeof *rows);
   return there && !text->failed;
+}
+
+bool walk_print(const walk_machine *m, const walk_plan *p, base_text *text) { return print_by(print_all, m, p, text); }
+
+bool walk_print_shares(const walk_machine *m, const walk_plan *p, base_text *text) {
+  return print_by(print_shares, m, p, text);
 }

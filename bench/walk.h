@@ -20,6 +20,7 @@ typedef struct walk_machine {
   double per_thread;  /* speed of each of several threads, of one alone */
   double node_per_ns; /* bytes from the memory of a node; 0: no limit is known */
   double far_per_ns;  /* bytes that another core has just written, for each who fetches them; 0: no limit is known */
+  bool counted;       /* tasks have no times, but numbers of lines that they write: none finds its caches cold */
 } walk_machine;
 
 /* One call of a step's kernel. Every worker has `before` and `after`, and tasks between. */
@@ -74,6 +75,8 @@ bool walk_call_times(const walk_machine *machine, uint32_t threads, const walk_c
                      walk_times *times);
 /* The time of a whole run. Below 0: out of memory. */
 double walk_run_ns(const walk_machine *machine, const walk_plan *plan, const walk_run *run);
+/* How evenly steps are dealt out among the most threads, and which leave cores idle. False: out of memory. */
+bool walk_print_shares(const walk_machine *machine, const walk_plan *plan, base_text *text);
 /* Who runs what on the most threads, how all steps scale, and which leave cores idle. False: out of memory. */
 bool walk_print(const walk_machine *machine, const walk_plan *plan, base_text *text);
 #endif

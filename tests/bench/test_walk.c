@@ -168,6 +168,29 @@ static void a_plan_is_as_recorded(void **state) {
   base_free(text.allocator, text.at, text.cap);
 }
 
+/* The first task is as long as others, though it writes most. */
+static void lines_are_dealt_out(void **state) {
+  (void)state;
+  static double lines[6] = {4, 2, 2, 2, 2, 2};
+  static const char *names[] = {"uneven (td::conv)", "once for each (td::pool)"};
+  const walk_call calls[] = {{.step = 0, .workers = 4, .count = 6, .task_ns = lines},
+                             {.step = 1, .workers = 4, .count = 4, .task_ns = all_as_long}};
+  const walk_run run = {.threads = 4, .calls = calls, .count = 2};
+  const walk_plan p = {.names = names, .steps = 2, .runs = &run, .count = 1};
+  walk_machine m = free_of_cost;
+  base_text text = {.allocator = &base_libc_allocator};
+  m.counted = true;
+  assert_true(walk_print_shares(&m, &p, &text));
+  assert_string_equal(text.at,
+                      "on 4 threads:\n"
+                      "calls  tasks  workers     each   idle\n"
+                      "    1      6        4      1-2   12 %  uneven (td::conv)\n"
+                      "    1      4        4      1-1    0 %  once for each (td::pool)\n"
+                      "\n"
+                      "0 of 2 steps leave more than 15 % of 4 cores idle\n");
+  base_free(text.allocator, text.at, text.cap);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(orders_go_down_the_tree),
@@ -179,6 +202,7 @@ int main(void) {
       cmocka_unit_test(memory_is_held),
       cmocka_unit_test(both_are_first),
       cmocka_unit_test(a_plan_is_as_recorded),
+      cmocka_unit_test(lines_are_dealt_out),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

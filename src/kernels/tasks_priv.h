@@ -8,8 +8,18 @@ enum { KERN_TASK_WORK = 16384 };
 
 /* Tasks that are wanted where there is work for them: three for each worker, so that those come out even that begin
  * late; as many for eight workers and fewer, so that what is cut there is cut alike. For cuts that change no bit. */
+enum { KERN_FEW_WORKERS = 8 };
 static inline int64_t kern_tasks_wanted(uint32_t workers) {
-  enum { EACH = 3, FEW_WORKERS = 8 };
-  return EACH * base_max_i64(workers, FEW_WORKERS);
+  enum { EACH = 3 };
+  return EACH * base_max_i64(workers, KERN_FEW_WORKERS);
 }
+
+/* Into how many pieces, at least `least` and at most `most`, each of `maps` is cut, which have `size` rows and are
+ * worked off in tiles of up to `tile` rows: as many as `cuts`, unless many workers are through clearly sooner with
+ * others. The worker who has most counts; a row takes `row` times as long as a tile without its rows. For cuts that
+ * change no bit. */
+typedef struct kern_cuts {
+  int64_t maps, size, tile, row, least, most, cuts;
+} kern_cuts;
+int64_t kern_even_cuts(const kern_cuts *c, uint32_t workers);
 #endif

@@ -3,8 +3,12 @@
  * the axes of windows, for all kernels of pools. */
 #include "kernels/rows/rows.h"
 #include "kernels/kernels_priv.h"
+#include "kernels/tasks_priv.h"
 
+#include <math.h>
 #include <string.h>
+
+enum { FEW_ROWS = 16, MOST_CHANNELS = 512, TASK_ELEMENTS = 1 << 17 };
 
 static void open_axis(const base_attrs *attrs, int32_t i, int32_t spatial, kern_pool_axis *a) {
   const char *same = base_attr_str(attrs, KERN_WINDOW_AUTO_PAD);
@@ -40,6 +44,26 @@ kern_pool_span kern_pool_span_of(const kern_pool_axis *a, int64_t o) {
   const int64_t start = o * a->stride - a->begin, room = a->in - start;
   const int64_t first = start >= 0 ? 0 : elements_in(a, -start), last = room <= 0 ? 0 : elements_in(a, room);
   return (kern_pool_span){first, base_max_i64(first, last), start, elements_in(a, room + a->end)};
+}
+
+void kern_pool_tasks(const kern_pool_axis *a, int64_t rows, int64_t channels, uint32_t workers, int64_t *width,
+                     int64_t *each) {
+  const int64_t blocks = base_ceil_div(channels, *width), few = *width;
+  *width = rows < FEW_ROWS ? few : MOST_CHANNELS;
+  const int64_t parts = base_ceil_div(channels, *width);
+  const double work = (double)a[0].kernel * (double)a[1].kernel * (double)a[2].kernel * (double)a[2].out *
+                      (double)base_min_i64(channels, *width);
+  *each = base_min_i64(rows, base_max_i64(1, (int64_t)(TASK_ELEMENTS / fmax(work, 1)))); /* 0: an empty input */
+  const int64_t cuts = base_ceil_div(rows, *each);
+  if (rows >= 2 * (int64_t)workers || workers <= KERN_FEW_WORKERS) {
+    const kern_cuts c = {.maps = parts, .size = rows, .tile = rows, .row = 4, .least = 1, .most = rows, .cuts = cuts};
+    *each = base_ceil_div(rows, kern_even_cuts(&c, workers));
+  } else {
+    const kern_cuts c = {
+        .maps = rows, .size = blocks, .tile = blocks, .row = 4, .least = 1, .most = blocks, .cuts = parts};
+    *width = base_ceil_div(blocks, kern_even_cuts(&c, workers)) * few;
+    *each = 1;
+  }
 }
 
 /* ---- bytes ---- */

@@ -16,6 +16,10 @@ typedef struct kern_pool_axis {
 } kern_pool_axis;
 /* The axes of a call whose x is [N, spatial..., C]; missing ones in front are of size 1. axis: KERN_POOL_AXES. */
 void kern_pool_axes_of(const base_call *call, kern_pool_axis *axis);
+/* Channels, and rows, of a task of `rows` rows of the result in all. Few rows for many workers are cut along the
+ * channels, in blocks of *width. */
+void kern_pool_tasks(const kern_pool_axis *axis, int64_t rows, int64_t channels, uint32_t workers, int64_t *width,
+                     int64_t *each);
 
 /* The elements [first, last) of a window that lie inside the input, from input element `start` on; `reach`: as many as
  * lie in input and padding. */

@@ -161,8 +161,8 @@ static void set_blocks(layer *l, uint32_t workers) {
   double seen = fmin((double)c->in_size / (double)c->out_size, (double)c->taps); /* of the image, by a pixel */
   double image_bytes = pixels * seen * (double)(c->group_in * c->groups) * 4;
   double weight_bytes = depth * (double)(c->group_out * c->groups) * 4, maps = (double)l->maps;
-  double wanted = fmin(depth * (double)base_max_i64(l->panels, 1) * pixels * products / KERN_TASK_WORK,
-                       (double)kern_tasks_wanted(workers) / maps);
+  const double paying = depth * (double)base_max_i64(l->panels, 1) * pixels * products / KERN_TASK_WORK;
+  double wanted = fmin(paying, (double)kern_tasks_wanted(workers) / maps);
   double fitting = fmax(ceil(image_bytes / IMAGE_BYTES), 1);
   int64_t tiles = (l->pixels + l->tile_rows - 1) / l->tile_rows;
   bool cut_weights = weight_bytes > image_bytes && l->shared == 1 && !c->channels_first; /* converted once per block */
@@ -170,6 +170,14 @@ static void set_blocks(layer *l, uint32_t workers) {
   double cuts = wanted / (double)l->n_blocks;
   if (l->products > 1) cuts = fmin(cuts, (double)tiles / 4); /* a table serves all groups */
   l->m_blocks = at_least_one(fmax(fitting, cuts), tiles);
+  const kern_cuts even = {.maps = l->maps * l->n_blocks,
+                          .size = l->pixels,
+                          .tile = l->tile_rows,
+                          .row = 1,
+                          .least = at_least_one(fitting, tiles),
+                          .most = at_least_one(fmax(paying / (double)l->n_blocks, (double)l->m_blocks), tiles),
+                          .cuts = l->m_blocks};
+  if (l->products == 1 && !l->pairs) l->m_blocks = kern_even_cuts(&even, workers);
   if (l->pairs) { /* their tiles are best whole */
     const int64_t each = (tiles + l->m_blocks - 1) / l->m_blocks;
     l->m_blocks = (tiles + each - 1) / each;

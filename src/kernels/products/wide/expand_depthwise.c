@@ -216,6 +216,14 @@ static void split(layer *l, uint32_t workers) {
   int64_t bands = base_max_i64(ceil_div(tasks, batch * (double)l->blocks),
                                ceil_div(line * (double)h->in * (double)l->depth, IMAGE_BYTES));
   l->bands = base_max_i64(base_min_i64(bands, most_bands), 1);
+  const kern_cuts even = {.maps = l->conv.batch * l->bands,
+                          .size = pairs,
+                          .tile = pairs,
+                          .row = 8,
+                          .least = l->blocks,
+                          .most = base_min_i64(channels / NARROW, pairs),
+                          .cuts = l->blocks};
+  if (l->blocks > 1) l->blocks = kern_even_cuts(&even, workers);
   l->widest = 2 * ((pairs + l->blocks - 1) / l->blocks) + l->panels % 2;
   double lines = RING_BYTES / (line * (double)(l->widest * V_LANES));
   double chunk = (lines - (double)h->kernel) / (double)h->stride + 1;

@@ -16,6 +16,7 @@ enum {
   WIDENED_TASKS = 4,    /* of a worker, that are enough */
   WIDENED_ROWS = 4,     /* times as many rows of A as a chunk has otherwise meet a block that is widened */
   TASK_FLOPS = 1 << 19, /* some 5 us */
+  SMALLER = 3,          /* a task may be by so much where many workers come out even by it */
   CHAINED = 64 << 10,   /* sums that lie in L2 until a chain comes: it is fastest on long rows */
   PACKED = 2 << 20      /* floats of A that are packed at most: scratch of each worker */
 };
@@ -40,9 +41,23 @@ gemm_grid KERN_NAME(gemm_grid)(const base_call *call, int64_t m, int64_t n, int6
   const int64_t wanted = kern_tasks_wanted(call->workers);
   if (grid.row_chunks * grid.column_chunks < wanted)
     grid.row_chunks = base_min_i64(grid.tiles, base_ceil_div(wanted, grid.column_chunks));
+  const bool many = call->workers > KERN_FEW_WORKERS && grid.groups <= most; /* each group is a chunk of its own */
   if (grid.row_chunks * grid.column_chunks > most) {
-    grid.column_chunks = base_max_i64(1, base_min_i64(grid.groups, most / grid.row_chunks));
+    if (!many) grid.column_chunks = base_max_i64(1, base_min_i64(grid.groups, most / grid.row_chunks));
     grid.row_chunks = base_max_i64(1, base_min_i64(grid.row_chunks, most / grid.column_chunks));
+  }
+  const int64_t least = base_max_i64(1, base_min_i64(grid.tiles, base_ceil_div(m * kc, t->chunk_floats)));
+  const kern_cuts even = {.maps = grid.column_chunks,
+                          .size = m,
+                          .tile = gemm_tile_rows(t, base_ceil_div(grid.panels, grid.groups)),
+                          .row = 1,
+                          .least = least,
+                          .most = base_max_i64(least, base_min_i64(m, SMALLER * most / grid.column_chunks)),
+                          .cuts = grid.row_chunks};
+  const int64_t chunks = kern_even_cuts(&even, call->workers);
+  if (chunks != grid.row_chunks) { /* of rows, not of whole tiles: each chunk has its own, as many as they need */
+    grid.tiles = chunks * base_ceil_div(base_ceil_div(m, chunks), even.tile);
+    grid.row_chunks = chunks;
   }
   grid.rows_first = m * kc > t->chunk_floats && (n * kc <= 2 * t->chunk_floats || grid.row_chunks * n < m);
   return grid;

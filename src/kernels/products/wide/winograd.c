@@ -35,6 +35,7 @@
 #include "kernels/products/pack_winograd.h"
 #include "kernels/tuning.h"
 #include "kernels/products/winograd_nonfinite.h"
+#include "kernels/tasks_priv.h"
 
 enum {
   SIDE = 6, /* of F(4x4, 3x3), the larger form */
@@ -43,8 +44,7 @@ enum {
   BLOCK = 64,       /* output channels whose sums are made before they are transformed */
   GROUP_TILES = 18, /* more change little */
   GROUP_PLANES = 16,
-  VOLUME_ROWS = 64, /* tiles of all planes of a group: weights of several taps come from far */
-  FEW_WORKERS = 8
+  VOLUME_ROWS = 64 /* tiles of all planes of a group: weights of several taps come from far */
 };
 
 #define P KERN_WINOGRAD_P
@@ -562,14 +562,22 @@ static void split(job *j, const kern_tuning *tuning, uint32_t workers) {
   if (d->out > 1) most = base_max_i64(VOLUME_ROWS / j->slab_planes, 1);
   j->groups = (j->tiles + most - 1) / most;
   if (j->groups > 2) j->groups = base_min_i64((j->groups + 3) / 4 * 4, j->tiles);
-  j->group_tiles = (j->tiles + j->groups - 1) / j->groups;
   j->tuning = tuning;
   int64_t set_panels = j->together * j->panels, groups = j->slabs * j->sets * j->groups;
   int64_t blocks = (set_panels + j->block_panels - 1) / j->block_panels;
   /* With fewer groups of a sample than workers the output channels are cut, too. */
-  int64_t chunks = base_min_i64(base_ceil_div(base_max_i64(workers, FEW_WORKERS), groups), blocks);
+  int64_t chunks = base_min_i64(base_ceil_div(base_max_i64(workers, KERN_FEW_WORKERS), groups), blocks);
   j->chunk_panels = (blocks + chunks - 1) / chunks * j->block_panels;
   j->chunks = (set_panels + j->chunk_panels - 1) / j->chunk_panels;
+  const kern_cuts even = {.maps = j->conv.batch * j->slabs * j->sets * j->chunks,
+                          .size = j->tiles,
+                          .tile = gemm_tile_rows(tuning, base_min_i64(tuning->winograd_panels, j->panels)),
+                          .row = 1,
+                          .least = j->groups,
+                          .most = j->tiles,
+                          .cuts = j->groups};
+  j->groups = kern_even_cuts(&even, workers);
+  j->group_tiles = (j->tiles + j->groups - 1) / j->groups;
 }
 
 /* An odd number of cache lines beside the rows: planes do not fall on the same lines of the first-level cache. */

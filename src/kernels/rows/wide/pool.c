@@ -8,7 +8,7 @@
 
 enum { BLOCK = 4, MOST = 8 }; /* vectors of channels at a time */
 enum { MANY_CHANNELS = 256 }; /* pixels so wide are no stream: the more lines of each at a time, the better */
-enum { FEW_ROWS = 16, FEW_CHANNELS = MOST * V_LANES, MOST_CHANNELS = 512, TASK_ELEMENTS = 1 << 17 };
+enum { TASK_ELEMENTS = 1 << 17 };
 
 typedef struct pool {
   kern_pool_axis axis[KERN_POOL_AXES];
@@ -157,12 +157,10 @@ V_TEMPLATE void pool_row(const pool *p, bool mean, int64_t row, int64_t first, i
 V_TEMPLATE td_status run(const base_call *call, bool mean) {
   if (base_tensor_numel(base_out(call, 0)) == 0) return TD_OK;
   const pool p = open_pool(call);
-  int64_t rows = p.batch * p.axis[0].out * p.axis[1].out, width = rows < FEW_ROWS ? FEW_CHANNELS : MOST_CHANNELS;
-  int64_t parts = (p.channels + width - 1) / width;
-  double work = (double)p.axis[0].kernel * (double)p.axis[1].kernel * (double)p.axis[2].kernel * (double)p.axis[2].out *
-                (double)base_min_i64(p.channels, width);
-  int64_t each = base_min_i64(rows, base_max_i64(1, (int64_t)(TASK_ELEMENTS / fmax(work, 1)))); /* 0: an empty input */
-  int64_t tasks = (rows + each - 1) / each * parts;
+  const int64_t rows = p.batch * p.axis[0].out * p.axis[1].out;
+  int64_t width = MOST * V_LANES, each;
+  kern_pool_tasks(p.axis, rows, p.channels, call->workers, &width, &each);
+  const int64_t parts = base_ceil_div(p.channels, width), tasks = base_ceil_div(rows, each) * parts;
   for (int64_t t = base_call_first(call, tasks); t < tasks; t = base_call_next(call, t, tasks)) {
     int64_t part = t % parts * width, row = t / parts * each;
     for (int64_t end = base_min_i64(row + each, rows); row < end; row++)

@@ -1,7 +1,9 @@
 /* fused.c -- the space of a fused step, its tasks, and operands that are not dense elements of their type in a row.
- * Tasks are runs of rows or pieces of a long row, by shape alone. Where something has to be brought into form, they are
- * run in tiles of some rows: an operand that is dense across the rows is transposed, a tile at a time. */
+ * Tasks are runs of rows, even for many workers, or pieces of a long row, by shape alone. Where something has to be
+ * brought into form, they are run in tiles of some rows: an operand that is dense across the rows is transposed, a tile
+ * at a time. */
 #include "kernels/loops/fused_priv.h"
+#include "kernels/tasks_priv.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -370,9 +372,17 @@ static void run_tasks(kern_fused_job *j) {
   const int64_t all = s->planes * s->rows, length = base_max_i64(s->length, 1);
   const bool tiles = s->transposed || s->p->across;
   const int64_t fewest = tiles ? base_min_i64(j->tile_rows, s->rows) : 1; /* rows of a task */
-  const int64_t block = base_max_i64(length < TASK ? TASK / length / fewest * fewest : 1, fewest);
+  int64_t block = base_max_i64(length < TASK ? TASK / length / fewest * fewest : 1, fewest);
   const int64_t span = TASK / base_min_i64(fewest, TASK / PIECE) / PIECE * PIECE; /* elements of their rows */
   const int64_t pieces = whole || length < 2 * span ? 1 : (length + span - 1) / span;
+  const kern_cuts even = {.maps = 1,
+                          .size = all,
+                          .tile = base_max_i64(all, 1),
+                          .row = base_min_i64(length, TASK),
+                          .least = 1,
+                          .most = base_ceil_div(all, block),
+                          .cuts = base_ceil_div(all, block)};
+  if (all && !tiles && pieces == 1) block = base_ceil_div(all, kern_even_cuts(&even, s->call->workers));
   const int64_t total = (all + block - 1) / block * pieces;
   for (int64_t task = base_call_first(s->call, total); task < total; task = base_call_next(s->call, task, total)) {
     if (j->status != TD_OK) continue; /* the others take what is left */

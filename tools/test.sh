@@ -2,10 +2,10 @@
 # test.sh -- ./dev test [--long]: the project's checks, in stages. A stage that fails does not hide the later ones. The last
 # line counts the tests of all stages; the log of each stage stays in build-test/.
 #
-# Without --long: what fits into a quarter of an hour on two cores. Of the release build that is all; of the sanitizers'
-# what they find most in: readers of hostile bytes, the server, threads, the standard's cases, without kernels of the widest
-# level. --long adds every test under the address sanitizer, all levels there, the recorded cases on each level, and
-# clang-tidy.
+# Without --long: what fits into a quarter of an hour on two cores. Of the release build that is all but the longest; of
+# the sanitizers' what they find most in: readers of hostile bytes, failing memory, the server, threads, the standard's
+# cases, without kernels of the widest level. --long adds every test under the address sanitizer, all levels there, the
+# recorded cases on each level, and clang-tidy.
 #
 # TREADLE_CORPUS: a folder of recorded models to check too; ../shared/corpus where that exists.
 set -u
@@ -77,8 +77,8 @@ stage() { # NAME COMMAND...
 run_ctest() { # PRESET [CTEST ARGUMENT...]
   folder=$(build_folder "$1")
   shift
-  # tests that wait for nothing share the cores; the count is of cases, not of programs
-  ctest --test-dir "$folder" --verbose -j2 --timeout 600 "$@" >"$folder/ctest.log" 2>&1
+  # one more than cores, as some wait for their programs; the count is of cases, not of programs
+  ctest --test-dir "$folder" --verbose -j3 --timeout 600 "$@" >"$folder/ctest.log" 2>&1
   ctest_status=$?
   cat "$folder/ctest.log"
   awk -f tools/count_tests.awk "$folder/ctest.log"
@@ -140,20 +140,19 @@ fi
 for check in $server_checks; do
   stage tsan-$check env TREADLE_CHECK_IO_THREADS=3 TSAN_OPTIONS=halt_on_error=1 /usr/bin/python3 "tools/check_$check.py" build-tsan
 done
-stage tsan-tests run_ctest tsan -L threads
+if [ "$long" ]; then stage tsan-tests run_ctest tsan -L threads; else stage tsan-tests run_ctest tsan -L threads -LE slow; fi
 finish asan-tests docs
 [ -z "$long" ] || finish lint
 
 if [ -d "$corpus" ]; then start faults python3 tools/check_faults.py build "$corpus"; fi
-stage release-tests run_ctest release
+if [ "$long" ]; then stage release-tests run_ctest release; else stage release-tests run_ctest release -LE long; fi
 stage fuzz fuzz -seed=1 -runs=10000 -max_total_time=10 # the same inputs each time, for a fast target
 check_recorded '' build eager
 check_recorded '' build aot_eager
 check_recorded '' build native
-start asan-onnx-eager check_onnx build-asan eager
 check_recorded asan- build-asan native
-finish asan-onnx-eager
 if [ "$long" ]; then
+  stage asan-onnx-eager check_onnx build-asan eager
   for isa in $(isa_levels); do check_recorded '' build native --isa "$isa"; done
 fi
 if [ -d "$corpus" ]; then

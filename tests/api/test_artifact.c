@@ -1,4 +1,3 @@
-/* ctest: memory */
 /* test_artifact.c -- models saved and loaded again through the public interface: equal bits, mapped weights. */
 #include <glob.h>
 

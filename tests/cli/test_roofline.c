@@ -1,4 +1,4 @@
-/* ctest: slow */
+/* ctest: slow long */
 /* The roofline: measured once, kept, found again, and possible; and the suites, which hold layers against it. */
 #include "cli/fixture.h"
 

@@ -39,7 +39,7 @@ build_folder() { # PRESET
   [ "$1" = release ] && echo build || echo "build-$1"
 }
 
-configure() { # PRESET [CMAKE ARGUMENT...]
+configure() { # PRESET [CMAKE ARGUMENT...]; a level that build_checked has left out before is looked for again
   launcher=
   if command -v ccache >/dev/null; then launcher=-DCMAKE_C_COMPILER_LAUNCHER=ccache; fi
   preset=$1

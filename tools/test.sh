@@ -11,8 +11,13 @@
 set -u
 . tools/common.sh
 
-long=
-[ "${1:-}" != --long ] || long=1
+# What the sanitizers' builds and the tests of each build are narrowed to.
+if [ "${1:-}" = --long ]; then
+  long=1 levels=all asan_targets= release_only= asan_only= tsan_only='-L threads'
+else
+  long= levels=narrow asan_targets='treadle treadle-serve memory_tests fuzz_targets'
+  release_only='-LE long' asan_only='-L memory' tsan_only='-L threads -LE slow'
+fi
 
 logs=build-test
 passed=0 failed=0
@@ -107,11 +112,7 @@ stage packages install_packages $build_packages $python_packages $clang_packages
 
 # A sanitizer's build takes what the stages beside it leave of the cores: checks of the server mostly wait.
 stage release-build build release -DTREADLE_WERROR=ON
-if [ "$long" ]; then
-  start asan-build aside build_checked asan all
-else
-  start asan-build aside build_checked asan narrow treadle treadle-serve memory_tests fuzz_targets
-fi
+start asan-build aside build_checked asan $levels $asan_targets
 stage layers python3 tools/check_layers.py build
 stage sizes python3 tools/check_sizes.py
 stage house python3 tools/check_house.py
@@ -123,29 +124,23 @@ stage python sh tools/test_python.sh
 stage install sh tools/check_install.sh # writes into the build tree
 finish asan-build
 
-levels=narrow
-[ -z "$long" ] || levels=all
 start tsan-build aside build_checked tsan $levels threads_tests treadle treadle-serve
 start docs python3 tools/check_docs.py build
 for check in $server_checks; do stage asan-$check check_server $check build-asan; done
 finish tsan-build
 
 # A server that races is gone, and its requests fail. Where races would be found it has several I/O threads.
-if [ "$long" ]; then
-  start asan-tests run_ctest asan
-  start lint aside lint
-else
-  start asan-tests run_ctest asan -L memory
-fi
+start asan-tests run_ctest asan $asan_only
+[ -z "$long" ] || start lint aside lint
 for check in $server_checks; do
   stage tsan-$check env TREADLE_CHECK_IO_THREADS=3 TSAN_OPTIONS=halt_on_error=1 /usr/bin/python3 "tools/check_$check.py" build-tsan
 done
-if [ "$long" ]; then stage tsan-tests run_ctest tsan -L threads; else stage tsan-tests run_ctest tsan -L threads -LE slow; fi
+stage tsan-tests run_ctest tsan $tsan_only
 finish asan-tests docs
 [ -z "$long" ] || finish lint
 
 if [ -d "$corpus" ]; then start faults python3 tools/check_faults.py build "$corpus"; fi
-if [ "$long" ]; then stage release-tests run_ctest release; else stage release-tests run_ctest release -LE long; fi
+stage release-tests run_ctest release $release_only
 stage fuzz fuzz -seed=1 -runs=10000 -max_total_time=10 # the same inputs each time, for a fast target
 check_recorded '' build eager
 check_recorded '' build aot_eager

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { FEW_ROWS = 16, MOST_CHANNELS = 512, TASK_ELEMENTS = 1 << 17 };
+enum { FEW_ROWS = 16, MOST_CHANNELS = 512 };
 
 static void open_axis(const base_attrs *attrs, int32_t i, int32_t spatial, kern_pool_axis *a) {
   const char *same = base_attr_str(attrs, KERN_WINDOW_AUTO_PAD);
@@ -53,7 +53,8 @@ void kern_pool_tasks(const kern_pool_axis *a, int64_t rows, int64_t channels, ui
   const int64_t parts = base_ceil_div(channels, *width);
   const double work = (double)a[0].kernel * (double)a[1].kernel * (double)a[2].kernel * (double)a[2].out *
                       (double)base_min_i64(channels, *width);
-  *each = base_min_i64(rows, base_max_i64(1, (int64_t)(TASK_ELEMENTS / fmax(work, 1)))); /* 0: an empty input */
+  *each =
+      base_min_i64(rows, base_max_i64(1, (int64_t)(KERN_POOL_TASK_ELEMENTS / fmax(work, 1)))); /* 0: an empty input */
   const int64_t cuts = base_ceil_div(rows, *each);
   if (rows >= 2 * (int64_t)workers || workers <= KERN_FEW_WORKERS) {
     const kern_cuts c = {.maps = parts, .size = rows, .tile = rows, .row = 4, .least = 1, .most = rows, .cuts = cuts};

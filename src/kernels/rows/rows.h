@@ -16,6 +16,7 @@ typedef struct kern_pool_axis {
 } kern_pool_axis;
 /* The axes of a call whose x is [N, spatial..., C]; missing ones in front are of size 1. axis: KERN_POOL_AXES. */
 void kern_pool_axes_of(const base_call *call, kern_pool_axis *axis);
+enum { KERN_POOL_TASK_ELEMENTS = 1 << 17 }; /* that a task of a pool reads */
 /* Channels, and rows, of a task of `rows` rows of the result in all. Few rows for many workers are cut along the
  * channels, in blocks of *width. */
 void kern_pool_tasks(const kern_pool_axis *axis, int64_t rows, int64_t channels, uint32_t workers, int64_t *width,

@@ -1,7 +1,7 @@
 # common.sh -- what ./dev and the scripts of tools/ share; read with `.` at the root of the repository.
 
 # Debian 12's names. docs/dependencies.md says what each is for.
-build_packages="cmake ninja-build gcc libc6-dev pkg-config zlib1g-dev libjansson-dev libspng-dev libjpeg62-turbo-dev libnghttp2-dev libssl-dev libyaml-dev libcmocka-dev"
+build_packages="cmake ninja-build gcc libc6-dev pkg-config libdeflate-dev zlib1g-dev libjansson-dev libspng-dev libjpeg62-turbo-dev libnghttp2-dev libssl-dev libyaml-dev libcmocka-dev"
 clang_packages="clang-14 libclang-rt-14-dev lld-14"
 python_packages="python3-dev python3-numpy python3-setuptools python3-wheel python3-pip python3-grpcio python3-yaml curl openssl haproxy"
 lint_packages="clang-format-14 clang-tidy-14"

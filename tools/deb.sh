@@ -67,7 +67,7 @@ Architecture: $architecture
 Maintainer: $maintainer
 Installed-Size: $(du -sk --exclude=DEBIAN "$root" | cut -f 1)
 Depends: $depends
-Recommends: gcc, libjpeg62-turbo-dev, libspng-dev, zlib1g-dev
+Recommends: gcc, libjpeg62-turbo-dev, libspng-dev, libdeflate-dev
 Section: science
 Priority: optional
 Description: runs trained models on CPUs

@@ -9,7 +9,7 @@ set -u
 . tools/common.sh
 . tools/package.sh
 folder=$PWD/build-cross sysroot=$PWD/build-cross/sysroot
-libraries="zlib1g zlib1g-dev libspng0 libspng-dev libjpeg62-turbo libjpeg62-turbo-dev libjansson4 libjansson-dev
+libraries="libdeflate0 libdeflate-dev zlib1g zlib1g-dev libspng0 libspng-dev libjpeg62-turbo libjpeg62-turbo-dev libjansson4 libjansson-dev
   libnghttp2-14 libnghttp2-dev libssl3 libssl-dev libyaml-0-2 libyaml-dev"
 
 unpack_libraries() { # with lists of apt's own, in which there is no CPU but this

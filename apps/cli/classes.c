@@ -13,8 +13,7 @@ td_status cli_class_names(base_arena *arena, int64_t classes, const char *const 
   const char **lines = base_new(arena, const char *, CLASSES);
   char *text = base_arena_alloc(arena, CLASSES_BYTES);
   if (!lines || !text) return base_no_memory(err, "classes");
-  TRY(fmt_inflate(base_arena_allocator(arena), packed_classes, sizeof packed_classes, (uint8_t *)text, CLASSES_BYTES,
-                  err));
+  TRY(fmt_inflate(packed_classes, sizeof packed_classes, (uint8_t *)text, CLASSES_BYTES, err));
   for (int64_t i = 0; i < CLASSES; i++) {
     lines[i] = text;
     text += strcspn(text, "\n");

@@ -46,8 +46,7 @@ static td_status read_lines(base_arena *arena, const char *path, suite_lines *li
 static td_status read_built_in(base_arena *arena, const char *suite, suite_lines *lines, td_error *err) {
   char *text = base_arena_alloc(arena, SUITES_BYTES + 1), *rest = NULL;
   if (!text) return base_no_memory(err, "a suite");
-  TRY(fmt_inflate(base_arena_allocator(arena), packed_suites, sizeof packed_suites, (uint8_t *)text, SUITES_BYTES,
-                  err));
+  TRY(fmt_inflate(packed_suites, sizeof packed_suites, (uint8_t *)text, SUITES_BYTES, err));
   text[SUITES_BYTES] = '\0';
   for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
     const char *at = line, *name = next_word(arena, &at);

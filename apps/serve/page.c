@@ -24,7 +24,7 @@ bool serve_page(serve_job *job, char **parts) {
   td_error err = {.offset = -1};
   char script[HASH_TEXT], style[HASH_TEXT];
   char *page = base_arena_alloc(job->arena, PAGE_BYTES + 1);
-  if (!page || fmt_inflate(&job->memory, packed_page, sizeof packed_page, (uint8_t *)page, PAGE_BYTES, &err) != TD_OK) {
+  if (!page || fmt_inflate(packed_page, sizeof packed_page, (uint8_t *)page, PAGE_BYTES, &err) != TD_OK) {
     serve_refuse(job, 507, "out of memory");
     return true;
   }

@@ -97,7 +97,7 @@ static td_status write_shim(int root, base_arena *arena, td_error *err) {
   uint8_t *text = base_new(arena, uint8_t, SHIM_BYTES);
   size_t at = 0;
   if (!text) return base_no_memory(err, "the packages for handlers");
-  TRY(fmt_inflate(&base_libc_allocator, packed_shim, sizeof packed_shim, text, SHIM_BYTES, err));
+  TRY(fmt_inflate(packed_shim, sizeof packed_shim, text, SHIM_BYTES, err));
   for (size_t i = 0; i < sizeof shim_files / sizeof *shim_files; i++) {
     TRY(write_file(root, base_str_of(shim_files[i].name), text + at, shim_files[i].bytes, err));
     at += shim_files[i].bytes;

@@ -607,8 +607,7 @@ static void print_kernel(emitter *e) {
 
 static void add_packed(base_text *text, const uint8_t *packed, size_t size, size_t bytes) {
   uint8_t *plain = base_alloc(text->allocator, bytes);
-  if (plain && fmt_inflate(text->allocator, packed, size, plain, bytes, NULL) == TD_OK)
-    base_text_add(text, (const char *)plain, bytes);
+  if (plain && fmt_inflate(packed, size, plain, bytes, NULL) == TD_OK) base_text_add(text, (const char *)plain, bytes);
   else text->failed = true;
   base_free(text->allocator, plain, bytes);
 }

@@ -2,8 +2,7 @@
  */
 #include "fmt/zip.h"
 
-#include <limits.h>
-#include <zlib.h>
+#include <libdeflate.h>
 
 #include "fmt/bytes_priv.h"
 
@@ -147,81 +146,23 @@ const fmt_zip_entry *fmt_zip_find(const fmt_zip *zip, base_str name) {
 
 /* ---- data -------------------------------------------------------------------------------------------------------- */
 
-/* zlib frees without a size, so each block is preceded by its own. */
-enum { BLOCK_HEADER = 64 };
-
-static voidpf zlib_alloc(voidpf allocator, uInt items, uInt size) {
-  size_t bytes;
-  if (!base_mul(items, size, &bytes) || !base_add(bytes, BLOCK_HEADER, &bytes)) return Z_NULL;
-  char *block = base_alloc(allocator, bytes);
-  if (!block) return Z_NULL;
-  memcpy(block, &bytes, sizeof bytes);
-  return block + BLOCK_HEADER;
-}
-
-static void zlib_free(voidpf allocator, voidpf memory) {
-  char *block = (char *)memory - BLOCK_HEADER;
-  size_t bytes;
-  memcpy(&bytes, block, sizeof bytes);
-  base_free(allocator, block, bytes);
-}
-
-/* Feeds zlib, whose counts have 32 bits, piece by piece. */
-static int run_inflate(z_stream *z, const uint8_t *from, uint64_t readable, uint8_t *to, uint64_t room) {
-  int status = Z_OK;
-  uint64_t fed = 0;
-  z->next_in = fmt_view(from);
-  z->next_out = to;
-  while (status == Z_OK) {
-    if (z->avail_in == 0) {
-      z->avail_in = (uInt)(readable - fed < UINT_MAX ? readable - fed : UINT_MAX);
-      fed += z->avail_in;
-    }
-    if (z->avail_out == 0) {
-      z->avail_out = (uInt)(room < UINT_MAX ? room : UINT_MAX);
-      room -= z->avail_out;
-    }
-    /* All at once needs no window to look back into. Z_BUF_ERROR: neither side has anything left. */
-    status = inflate(z, fed == readable && room == 0 ? Z_FINISH : Z_NO_FLUSH);
-  }
-  return status;
-}
-
-/* What zlib may read behind `packed` bytes and write behind `bytes`: near either end it goes on a byte at a time, which
- * small entries would do all along. */
-typedef struct slack {
-  uint64_t in, out;
-} slack;
-enum { SLACK_IN = 8, SLACK_OUT = 258 };
-
-static td_status inflate_all(const td_allocator *allocator, const uint8_t *from, uint64_t packed, uint8_t *to,
-                             uint64_t bytes, slack more, td_error *err) {
-  td_allocator copy = *allocator;
-  z_stream z = {.zalloc = zlib_alloc, .zfree = zlib_free, .opaque = &copy};
-  int status = inflateInit2(&z, -MAX_WBITS);
-  if (status == Z_OK) {
-    status = run_inflate(&z, from, packed + more.in, to, bytes + more.out);
-    if (status == Z_STREAM_END && (z.total_in != packed || z.total_out != bytes)) status = Z_DATA_ERROR;
-    inflateEnd(&z);
-  }
-  if (status == Z_MEM_ERROR) return base_no_memory(err, "inflating");
-  if (status != Z_STREAM_END) return base_fail(err, TD_BAD_FILE, NULL, -1, "deflated bytes do not fill their size");
+td_status fmt_inflate(const uint8_t *from, size_t packed, uint8_t *to, size_t bytes, td_error *err) {
+  struct libdeflate_decompressor *d = libdeflate_alloc_decompressor();
+  size_t used = 0;
+  if (!d) return base_no_memory(err, "inflating");
+  const enum libdeflate_result result = libdeflate_deflate_decompress_ex(d, from, packed, to, bytes, &used, NULL);
+  libdeflate_free_decompressor(d);
+  if (result != LIBDEFLATE_SUCCESS || used != packed)
+    return base_fail(err, TD_BAD_FILE, NULL, -1, "deflated bytes do not fill their size");
   return TD_OK;
-}
-
-td_status fmt_inflate(const td_allocator *allocator, const uint8_t *from, uint64_t packed, uint8_t *to, uint64_t bytes,
-                      td_error *err) {
-  return inflate_all(allocator, from, packed, to, bytes, (slack){0, 0}, err);
 }
 
 static td_status inflate_entry(base_arena *arena, const fmt_zip *zip, const fmt_zip_entry *e, uint64_t offset,
                                const uint8_t **data, td_error *err) {
   enum { ALIGN = 16 };
-  const slack more = {zip->size - offset - e->packed < SLACK_IN ? 0 : SLACK_IN, SLACK_OUT};
-  size_t room;
-  uint8_t *to = base_add(e->bytes, more.out, &room) ? base_arena_alloc_uncleared(arena, room, ALIGN) : NULL;
+  uint8_t *to = base_arena_alloc_uncleared(arena, e->bytes, ALIGN);
   if (!to) return base_no_memory(err, "inflated zip entry");
-  td_status status = inflate_all(base_arena_allocator(arena), zip->file + offset, e->packed, to, e->bytes, more, NULL);
+  const td_status status = fmt_inflate(zip->file + offset, e->packed, to, e->bytes, NULL);
   if (status == TD_NO_RESOURCE) return base_no_memory(err, "inflating a zip entry");
   if (status != TD_OK) return bad_zip(err, offset, "an entry does not inflate to its size");
   *data = to;
@@ -274,7 +215,7 @@ td_status fmt_zip_add(fmt_zip_writer *w, const char *name, const void *bytes, si
   if (w->count == UINT16_MAX || length > 1024 || size > UINT32_MAX / 2 || local > UINT32_MAX / 2)
     return base_fail(err, TD_UNSUPPORTED, name, -1, "the archive would need ZIP64, which is not written");
   size_t pad = (DATA_ALIGN - (local + before) % DATA_ALIGN) % DATA_ALIGN;
-  uint32_t crc = size ? (uint32_t)crc32(0, bytes, (uInt)size) : 0;
+  uint32_t crc = size ? libdeflate_crc32(0, bytes, size) : 0;
   put32(w->out, LOCAL_MARK);
   put_common(w->out, crc, (uint32_t)size, length);
   put16(w->out, (uint32_t)(4 + pad));

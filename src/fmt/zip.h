@@ -42,8 +42,7 @@ td_status fmt_zip_read(base_arena *arena, const fmt_zip *zip, const fmt_zip_entr
                        td_error *err);
 
 /* Deflated bytes (RFC 1951, without a header) into `to`, which they fill exactly; else TD_BAD_FILE. */
-td_status fmt_inflate(const td_allocator *allocator, const uint8_t *from, uint64_t packed, uint8_t *to, uint64_t bytes,
-                      td_error *err);
+td_status fmt_inflate(const uint8_t *from, size_t packed, uint8_t *to, size_t bytes, td_error *err);
 
 /* Writes stored entries, each with its data at a multiple of 64 bytes. Start with {.out = text, .directory =
  * {.allocator = text->allocator}}; fmt_zip_finish also frees the directory. Up to 4 GiB and 65,535 entries, else

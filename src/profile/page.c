@@ -127,9 +127,7 @@ static void put_data(const prof_source *source, const uint64_t *live, prof_out *
 /* The page as text in the arena. */
 static const char *unpack_page(base_arena *arena) {
   char *text = base_arena_alloc(arena, PAGE_BYTES + 1);
-  const td_allocator *allocator = base_arena_allocator(arena);
-  if (!text || fmt_inflate(allocator, packed_page, sizeof packed_page, (uint8_t *)text, PAGE_BYTES, NULL) != TD_OK)
-    return NULL;
+  if (!text || fmt_inflate(packed_page, sizeof packed_page, (uint8_t *)text, PAGE_BYTES, NULL) != TD_OK) return NULL;
   text[PAGE_BYTES] = '\0';
   return text;
 }

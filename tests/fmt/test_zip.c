@@ -1,9 +1,18 @@
 /* Zip archives: our own, PyTorch's quirks, deflate, ZIP64, and directories that lie. */
+#include <libdeflate.h>
 #include <zlib.h>
 
 #include "fmt/check.h"
 
 static base_arena *arena;
+static bool no_decompressor;
+
+/* libdeflate allocates by the C library: here that fails when no_decompressor says so (--wrap). */
+struct libdeflate_decompressor *__real_libdeflate_alloc_decompressor(void);
+struct libdeflate_decompressor *__wrap_libdeflate_alloc_decompressor(void);
+struct libdeflate_decompressor *__wrap_libdeflate_alloc_decompressor(void) {
+  return no_decompressor ? NULL : __real_libdeflate_alloc_decompressor();
+}
 
 static int setup(void **state) {
   (void)state;
@@ -171,6 +180,9 @@ static void deflated_entries(void **state) {
   for (int i = 0; i < 5000; i++) assert_int_equal(data[i], 0);
   read_damaged(read_all, t.at, t.length);
   read_without_memory(read_all, t.at, t.length);
+  no_decompressor = true;
+  assert_int_equal(read_exact(read_all, t.at, t.length), TD_NO_RESOURCE);
+  no_decompressor = false;
   base_text_free(&t);
   for (uint64_t claim = 4999; claim <= 5001; claim += 2) {
     h.bytes = claim;
@@ -178,6 +190,11 @@ static void deflated_entries(void **state) {
     assert_int_equal(read_exact(read_all, t.at, t.length), TD_BAD_FILE);
     base_text_free(&t);
   }
+  h.bytes = 5000;
+  h.packed = size + 1; /* a byte more than the stream has */
+  t = build(&h, packed, size + 1);
+  assert_int_equal(read_exact(read_all, t.at, t.length), TD_BAD_FILE);
+  base_text_free(&t);
 }
 
 static void refuses(const handmade *h, td_status want, const char *text) {

@@ -41,8 +41,7 @@ const char *const *aten_unpack_lines(base_arena *arena, td_error *err) {
     base_no_memory(err, "the operators' schemas");
     return NULL;
   }
-  if (fmt_inflate(base_arena_allocator(arena), packed, sizeof packed, (uint8_t *)text, TEXT_BYTES, err) != TD_OK)
-    return NULL;
+  if (fmt_inflate(packed, sizeof packed, (uint8_t *)text, TEXT_BYTES, err) != TD_OK) return NULL;
   for (uint32_t i = 0; i < aten_row_count; i++) { /* as many lines as rows, by the size that was checked */
     char *end = memchr(text, '\n', TEXT_BYTES);
     lines[i] = text;

@@ -25,6 +25,9 @@ typedef struct amx_sizes {
 #if V_NATIVE
 #define AMX_LOAD(tile, from, pitch) \
   __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile : : "r"(from), "r"((int64_t)(pitch)) : "memory")
+/* What lies beyond L1 and is not read again soon: A, which is, stays there. */
+#define AMX_LOAD_FAR(tile, from, pitch) \
+  __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm" #tile : : "r"(from), "r"((int64_t)(pitch)) : "memory")
 #define AMX_STORE(tile, to, pitch) \
   __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" : : "r"(to), "r"((int64_t)(pitch)) : "memory")
 #define AMX_ZERO(tile) __asm__ volatile("tilezero %%tmm" #tile : :)

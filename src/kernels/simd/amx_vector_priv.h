@@ -15,6 +15,7 @@ typedef struct amx_registers {
 extern _Thread_local amx_registers KERN_PART_NAME(amx_registers);
 
 #define AMX_LOAD(tile, from, pitch) amx_load(tile, from, pitch)
+#define AMX_LOAD_FAR AMX_LOAD
 #define AMX_STORE(tile, to, pitch) amx_store(tile, to, pitch)
 #define AMX_ZERO(tile) amx_load(tile, NULL, 0)
 #define AMX_DOT_U8(sum, a, b) amx_dot(sum, a, b, amx_add_u8)

@@ -13,6 +13,7 @@ typedef struct product_tile {
   int64_t blocks, words;    /* of a run; words of 32 bits of a block */
   const void *b;            /* of the first panel */
   int64_t b_block, b_panel; /* bytes from block to block, from panel to panel */
+  bool b_near;              /* L1 holds it until the next tile is multiplied by it */
   const void *start;        /* what sums begin with, a panel's columns of each panel; NULL: zeros */
   int64_t start_pitch;      /* bytes from row to row of that; 0: all rows begin so. Dot instructions take 0 alone */
   void *sums;               /* words: rows of sums_pitch */

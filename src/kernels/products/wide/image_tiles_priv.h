@@ -115,6 +115,7 @@ static void multiply_tile(const image_product *p, const block *b, const rows_cut
                           .b = w + cut->run * (p->panel / base_max_i64(p->runs, 1)),
                           .b_block = p->words * V_LANES * p->weights,
                           .b_panel = p->panel,
+                          .b_near = panels * p->panel < NEAR_BYTES,
                           .start = start,
                           .start_pitch = cut->run ? IMAGE_WIDTH * (int64_t)sizeof *sums : 0,
                           .sums = sums,

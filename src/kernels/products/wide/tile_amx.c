@@ -14,6 +14,12 @@ _Thread_local amx_registers KERN_PART_NAME(amx_registers);
     else AMX_DOT_U8(sum, a, b);        \
   } while (0)
 
+#define LOAD_B(tile, from)                     \
+  do {                                         \
+    if (near) AMX_LOAD(tile, from, AMX_BYTES); \
+    else AMX_LOAD_FAR(tile, from, AMX_BYTES);  \
+  } while (0)
+
 #define START(sum, from, panel)                                                      \
   do {                                                                               \
     if (start) AMX_LOAD(sum, (from) + (int64_t)(panel)*AMX_COLUMNS, t->start_pitch); \
@@ -21,6 +27,7 @@ _Thread_local amx_registers KERN_PART_NAME(amx_registers);
   } while (0)
 
 V_TEMPLATE void two_rows(const product_tile *t, int64_t panel, const int panels, const bool bf16) {
+  const bool near = t->b_near;
   const int64_t pitch = t->a_pitch, a_block = t->a_block, b_block = t->b_block;
   const int32_t *start = t->start ? (const int32_t *)t->start + panel * AMX_COLUMNS : NULL;
   const int32_t *below = start ? start + AMX_ROWS * t->start_pitch / (int64_t)sizeof *start : NULL;
@@ -32,13 +39,13 @@ V_TEMPLATE void two_rows(const product_tile *t, int64_t panel, const int panels,
   for (int64_t r = 0; r < t->runs; r++) {
     const char *a = (const char *)t->a[0] + t->run[r], *second = (const char *)t->a[1] + t->run[r];
     for (int64_t i = 0; i < t->blocks; i++, a += a_block, second += a_block, b += b_block, next += b_block) {
-      AMX_LOAD(6, b, AMX_BYTES);
+      LOAD_B(6, b);
       AMX_LOAD(4, a, pitch);
       DOT(0, 4, 6);
       AMX_LOAD(5, second, pitch);
       DOT(2, 5, 6);
       if (panels == 1) continue;
-      AMX_LOAD(7, next, AMX_BYTES);
+      LOAD_B(7, next);
       DOT(1, 4, 7);
       DOT(3, 5, 7);
     }
@@ -53,6 +60,7 @@ V_TEMPLATE void two_rows(const product_tile *t, int64_t panel, const int panels,
 
 V_TEMPLATE void one_row(const product_tile *t, const int panels, const bool bf16) {
   const int64_t panel = t->b_panel;
+  const bool near = t->b_near;
   const int32_t *start = t->start;
   const char *b = t->b;
   START(0, start, 0);
@@ -63,13 +71,13 @@ V_TEMPLATE void one_row(const product_tile *t, const int panels, const bool bf16
     const char *a = (const char *)t->a[0] + t->run[r];
     for (int64_t i = 0; i < t->blocks; i++, a += t->a_block, b += t->b_block) {
       AMX_LOAD(4, a, t->a_pitch);
-      AMX_LOAD(6, b, AMX_BYTES);
+      LOAD_B(6, b);
       DOT(0, 4, 6);
-      if (panels > 1) AMX_LOAD(7, b + panel, AMX_BYTES);
+      if (panels > 1) LOAD_B(7, b + panel);
       if (panels > 1) DOT(1, 4, 7);
-      if (panels > 2) AMX_LOAD(6, b + 2 * panel, AMX_BYTES);
+      if (panels > 2) LOAD_B(6, b + 2 * panel);
       if (panels > 2) DOT(2, 4, 6);
-      if (panels > 2) AMX_LOAD(7, b + 3 * panel, AMX_BYTES);
+      if (panels > 2) LOAD_B(7, b + 3 * panel);
       if (panels > 2) DOT(3, 4, 7);
     }
   }

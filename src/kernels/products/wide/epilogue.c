@@ -3,32 +3,69 @@
 #include "kernels/kernels_priv.h"
 #include "kernels/simd/math_priv.h"
 
-/* One row of `other` for all, or (pitch not 0) one for each. */
-static void add_rows(const float *other, int64_t other_pitch, float *first, int64_t pitch, int64_t rows, int64_t n) {
-  for (int64_t r = 0; r < rows; r++, first += pitch, other += other_pitch) {
-    int64_t i = 0;
-    for (; i + V_LANES <= n; i += V_LANES) v_store(first + i, v_add(v_load(first + i), v_load(other + i)));
-    if (i < n) v_store_n(first + i, v_add(v_load_n(first + i, n - i), v_load_n(other + i, n - i)), n - i);
+#ifdef KERN_SMALL
+enum { TOGETHER = 1 };
+#else
+enum { TOGETHER = 4 }; /* vectors, so that it costs little to ask what there is */
+#endif
+
+V_TEMPLATE vf load(const float *from, int64_t lanes, const bool whole) {
+  return whole ? v_load(from) : v_load_n(from, lanes);
+}
+
+/* All of an epilogue but an activation that takes more than limits, in one pass over some vectors, the last of them of
+ * `lanes`: a load that follows a masked store has to wait for it. */
+V_TEMPLATE void finish(const kern_epilogue *e, const float *limits, const float *residual, float *sums, int64_t at,
+                       int64_t lanes, const int count) {
+  const vf low = v_set(limits[0]), high = v_set(limits[1]);
+  const bool whole = count > 1;
+  vf t[TOGETHER];
+#define EACH(condition, value) \
+  if (condition) V_UNROLL      \
+  for (int i = 0; i < count; i++) t[i] = value
+#define PART(from) load((from) + at + i * V_LANES, lanes, whole)
+  EACH(true, PART(sums));
+  EACH(e->bias, v_add(t[i], PART(e->bias)));
+  EACH(!e->late, v_min(high, v_max(low, t[i])));
+  EACH(residual, v_add(t[i], PART(residual)));
+  EACH(e->scale, v_mul(t[i], PART(e->scale)));
+  EACH(e->shift, v_add(t[i], PART(e->shift)));
+  EACH(e->late, v_min(high, v_max(low, t[i])));
+#undef PART
+#undef EACH
+  V_UNROLL
+  for (int i = 0; i < count; i++) {
+    if (whole) v_store(sums + at + i * V_LANES, t[i]);
+    else v_store_n(sums + at, t[i], lanes);
   }
 }
 
-static void scale_rows(const float *scale, float *first, int64_t pitch, int64_t rows, int64_t n) {
-  for (int64_t r = 0; r < rows; r++, first += pitch) {
+static void finish_rows(const kern_epilogue *e, const float *limits, float *sums, int64_t pitch, int64_t rows,
+                        int64_t n) {
+  const float *residual = e->residual;
+  for (int64_t r = 0; r < rows; r++, sums += pitch) {
     int64_t i = 0;
-    for (; i + V_LANES <= n; i += V_LANES) v_store(first + i, v_mul(v_load(first + i), v_load(scale + i)));
-    if (i < n) v_store_n(first + i, v_mul(v_load_n(first + i, n - i), v_load_n(scale + i, n - i)), n - i);
+    for (; TOGETHER > 1 && i + TOGETHER * V_LANES <= n; i += TOGETHER * V_LANES)
+      finish(e, limits, residual, sums, i, V_LANES, TOGETHER);
+    for (; i < n; i += V_LANES) finish(e, limits, residual, sums, i, base_min_i64(V_LANES, n - i), 1);
+    if (residual) residual += e->residual_pitch;
   }
 }
 
-/* Each part is a pass of its own over the block, so that absent parts cost nothing. */
 void KERN_NAME(epilogue_rows)(const kern_epilogue *e, float *sums, int64_t pitch, int64_t rows, int64_t columns) {
-  kern_act_rows act = e->act == KERN_ACT_none ? NULL : KERN_NAME(act_rows)[e->act];
-  if (e->bias) add_rows(e->bias, 0, sums, pitch, rows, columns);
-  if (act && !e->late) act(sums, pitch, rows, columns, e->a, e->b);
-  if (e->residual) add_rows(e->residual, e->residual_pitch, sums, pitch, rows, columns);
-  if (e->scale) scale_rows(e->scale, sums, pitch, rows, columns);
-  if (e->shift) add_rows(e->shift, 0, sums, pitch, rows, columns);
-  if (act && e->late) act(sums, pitch, rows, columns, e->a, e->b);
+  float limits[2];
+  kern_epilogue part = *e;
+  if (!kern_epilogue_cheap(e, limits)) {
+    const kern_act_rows act = KERN_NAME(act_rows)[e->act];
+    const kern_epilogue before = {.bias = e->bias};
+    if (!e->late && e->bias) finish_rows(&before, limits, sums, pitch, rows, columns);
+    if (!e->late) act(sums, pitch, rows, columns, e->a, e->b);
+    if (!e->late) part.bias = NULL;
+    if (part.bias || e->residual || e->scale || e->shift) finish_rows(&part, limits, sums, pitch, rows, columns);
+    if (e->late) act(sums, pitch, rows, columns, e->a, e->b);
+  } else if (e->act != KERN_ACT_none || e->bias || e->residual || e->scale || e->shift) {
+    finish_rows(e, limits, sums, pitch, rows, columns);
+  }
   kern_epilogue_chain(e, sums, pitch, rows, columns);
 }
 

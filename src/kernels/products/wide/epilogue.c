@@ -6,7 +6,7 @@
 #ifdef KERN_SMALL
 enum { TOGETHER = 1 };
 #else
-enum { TOGETHER = 4 }; /* vectors, so that it costs little to ask what there is */
+enum { TOGETHER = 2 }; /* vectors, so that it costs little to ask what there is */
 #endif
 
 V_TEMPLATE vf load(const float *from, int64_t lanes, const bool whole) {
@@ -16,9 +16,8 @@ V_TEMPLATE vf load(const float *from, int64_t lanes, const bool whole) {
 /* All of an epilogue but an activation that takes more than limits, in one pass over some vectors, the last of them of
  * `lanes`: a load that follows a masked store has to wait for it. */
 V_TEMPLATE void finish(const kern_epilogue *e, const float *limits, const float *residual, float *sums, int64_t at,
-                       int64_t lanes, const int count) {
+                       int64_t lanes, const int count, const bool whole) {
   const vf low = v_set(limits[0]), high = v_set(limits[1]);
-  const bool whole = count > 1;
   vf t[TOGETHER];
 #define EACH(condition, value) \
   if (condition) V_UNROLL      \
@@ -40,22 +39,29 @@ V_TEMPLATE void finish(const kern_epilogue *e, const float *limits, const float 
   }
 }
 
+/* All rows of some columns, then the next: the row that follows a masked store may have to wait for it, too. */
 static void finish_rows(const kern_epilogue *e, const float *limits, float *sums, int64_t pitch, int64_t rows,
                         int64_t n) {
-  const float *residual = e->residual;
-  for (int64_t r = 0; r < rows; r++, sums += pitch) {
-    int64_t i = 0;
-    for (; TOGETHER > 1 && i + TOGETHER * V_LANES <= n; i += TOGETHER * V_LANES)
-      finish(e, limits, residual, sums, i, V_LANES, TOGETHER);
-    for (; i < n; i += V_LANES) finish(e, limits, residual, sums, i, base_min_i64(V_LANES, n - i), 1);
-    if (residual) residual += e->residual_pitch;
+  for (int64_t i = 0, count; i < n; i += count * V_LANES) {
+    const float *residual = e->residual;
+    float *at = sums;
+    count = TOGETHER > 1 && i + TOGETHER * V_LANES <= n ? TOGETHER : 1;
+    for (int64_t r = 0; r < rows; r++, at += pitch) {
+      if (TOGETHER > 1 && count > 1) finish(e, limits, residual, at, i, V_LANES, TOGETHER, true);
+      else if (i + V_LANES <= n) finish(e, limits, residual, at, i, V_LANES, 1, true);
+      else finish(e, limits, residual, at, i, n - i, 1, false);
+      if (residual) residual += e->residual_pitch;
+    }
   }
 }
 
 void KERN_NAME(epilogue_rows)(const kern_epilogue *e, float *sums, int64_t pitch, int64_t rows, int64_t columns) {
   float limits[2];
   kern_epilogue part = *e;
-  if (!kern_epilogue_cheap(e, limits)) {
+  const bool cheap = kern_epilogue_cheap(e, limits);
+  if (cheap && (e->bias || e->residual || e->scale || e->shift)) {
+    finish_rows(e, limits, sums, pitch, rows, columns);
+  } else if (e->act != KERN_ACT_none) {
     const kern_act_rows act = KERN_NAME(act_rows)[e->act];
     const kern_epilogue before = {.bias = e->bias};
     if (!e->late && e->bias) finish_rows(&before, limits, sums, pitch, rows, columns);
@@ -63,8 +69,6 @@ void KERN_NAME(epilogue_rows)(const kern_epilogue *e, float *sums, int64_t pitch
     if (!e->late) part.bias = NULL;
     if (part.bias || e->residual || e->scale || e->shift) finish_rows(&part, limits, sums, pitch, rows, columns);
     if (e->late) act(sums, pitch, rows, columns, e->a, e->b);
-  } else if (e->act != KERN_ACT_none || e->bias || e->residual || e->scale || e->shift) {
-    finish_rows(e, limits, sums, pitch, rows, columns);
   }
   kern_epilogue_chain(e, sums, pitch, rows, columns);
 }

@@ -58,9 +58,9 @@ V_TEMPLATE void two_rows(const product_tile *t, int64_t panel, const int panels,
   if (panels == 2) AMX_STORE(3, to_second + AMX_COLUMNS, to_pitch);
 }
 
+/* So few rows are mostly all that there are: nothing reads B again. */
 V_TEMPLATE void one_row(const product_tile *t, const int panels, const bool bf16) {
   const int64_t panel = t->b_panel;
-  const bool near = t->b_near;
   const int32_t *start = t->start;
   const char *b = t->b;
   START(0, start, 0);
@@ -71,13 +71,13 @@ V_TEMPLATE void one_row(const product_tile *t, const int panels, const bool bf16
     const char *a = (const char *)t->a[0] + t->run[r];
     for (int64_t i = 0; i < t->blocks; i++, a += t->a_block, b += t->b_block) {
       AMX_LOAD(4, a, t->a_pitch);
-      LOAD_B(6, b);
+      AMX_LOAD_FAR(6, b, AMX_BYTES);
       DOT(0, 4, 6);
-      if (panels > 1) LOAD_B(7, b + panel);
+      if (panels > 1) AMX_LOAD_FAR(7, b + panel, AMX_BYTES);
       if (panels > 1) DOT(1, 4, 7);
-      if (panels > 2) LOAD_B(6, b + 2 * panel);
+      if (panels > 2) AMX_LOAD_FAR(6, b + 2 * panel, AMX_BYTES);
       if (panels > 2) DOT(2, 4, 6);
-      if (panels > 2) LOAD_B(7, b + 3 * panel);
+      if (panels > 2) AMX_LOAD_FAR(7, b + 3 * panel, AMX_BYTES);
       if (panels > 2) DOT(3, 4, 7);
     }
   }

@@ -68,10 +68,8 @@ def compile_to(treadle, folder, case, sizes, made):
 
 
 def generated_code():
-    """Files of generated code in the user's cache."""
-    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    folder = pathlib.Path(os.environ.get("TREADLE_CACHE") or os.path.join(caches, "treadle"))
-    return {path.name for path in folder.glob("*.so")}
+    """Files of generated code in the cache."""
+    return {path.name for path in pathlib.Path(os.environ["TREADLE_CACHE"]).glob("*.so")}
 
 
 def main():
@@ -82,7 +80,9 @@ def main():
     given = parser.parse_args()
     treadle = str((given.build / "treadle").resolve())
     passed = failed = 0
-    with tempfile.TemporaryDirectory() as top, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as workers:
+    folder = tempfile.TemporaryDirectory
+    with folder() as top, folder() as cache, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as workers:
+        os.environ["TREADLE_CACHE"] = cache  # of the user's, which is full at times, the oldest files go
         waiting = []
         for path in sorted(given.corpus.glob("*/case.json")):
             case = with_arguments(json.loads(path.read_text()))

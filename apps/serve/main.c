@@ -127,11 +127,10 @@ static int64_t default_io_threads(const serve_options *o) {
   return count < 1 ? 1 : count < SERVE_MOST_LOOPS ? count : SERVE_MOST_LOOPS;
 }
 
-/* Where archives are unpacked, as unpack.c writes it. */
 static td_status start_spawner(const serve_server *s, td_error *err) {
   const serve_options *o = &s->options;
-  const char *python = o->python ? o->python : "python3", *temporary = getenv("TMPDIR");
-  char *folders = realpath(temporary && *temporary ? temporary : "/tmp", NULL);
+  const char *python = o->python ? o->python : "python3";
+  char *folders = realpath(serve_temporary(), NULL);
   const spawner_plan plan = {s->load.cc, s->load.cache, o->python_handlers ? python : NULL, folders,
                              (uint64_t)o->python_memory << 20};
   const td_status status = spawner_start(&plan, err);

@@ -362,6 +362,7 @@ bool serve_python_works(const serve_version *v);    /* there is a process, or on
 void serve_python_retire(serve_version *v);         /* nobody waits for it any more */
 void serve_python_free(serve_version *v);
 void serve_python_abandon(const serve_server *server); /* removes what was unpacked; no thread is waited for */
+const char *serve_temporary(void); /* unpack.c: the folder where archives are unpacked: TMPDIR, else /tmp */
 /* Process number `index` of those that run, and its resident bytes; 0: there are no more. Under server->lock. */
 int serve_python_process(const serve_version *v, uint32_t index, uint64_t *memory);
 

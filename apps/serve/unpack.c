@@ -113,10 +113,14 @@ static td_status open_folder(const char *folder, const char *name, int *fd, td_e
   return *fd >= 0 ? TD_OK : base_fail(err, TD_NO_RESOURCE, NULL, -1, "no folder for an archive: %s", strerror(errno));
 }
 
+const char *serve_temporary(void) {
+  const char *folder = getenv("TMPDIR");
+  return folder && *folder ? folder : "/tmp";
+}
+
 td_status python_unpack(serve_version *v, const fmt_zip *zip, char **folder, td_error *err) {
-  const char *temporary = getenv("TMPDIR");
   int model = -1, shim = -1;
-  char *path = base_arena_format(v->arena, "%s/treadle-serve-XXXXXX", temporary && *temporary ? temporary : "/tmp");
+  char *path = base_arena_format(v->arena, "%s/treadle-serve-XXXXXX", serve_temporary());
   if (!path) return base_no_memory(err, "a folder");
   if (!mkdtemp(path))
     return base_fail(err, TD_NO_RESOURCE, NULL, -1, "no folder for an archive: %s: set TMPDIR", strerror(errno));

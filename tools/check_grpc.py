@@ -20,7 +20,7 @@ import zipfile
 
 import grpc
 
-from check_handlers import with_threads
+from check_handlers import wait_for, with_threads
 
 GRAPH = """tdir 1
 input %0 "x": f32[3]
@@ -242,15 +242,6 @@ def check_rest(c):
     c.expect("no route", curl("-o", "/dev/null", "-w", "%{http_code}", url + "/nothing"), b"404")
 
 
-def wait_for(what, holds):
-    """What fails for want of a free core fails here by name, and does not wait for ever."""
-    end = time.monotonic() + 120
-    while not holds():
-        if time.monotonic() > end:
-            raise TimeoutError(f"two minutes without {what}")
-        time.sleep(0.01)
-
-
 def is_read(client):
     """The server has taken all that was sent over the socket: nothing lies in either side's queue."""
     port = f":{client.getsockname()[1]:04X}"
@@ -267,13 +258,14 @@ def check_budget(program, folder, c):
         body = lambda count: put(1, "add") + put(7, bytes(count))
         with socket.create_connection(("127.0.0.1", own.port), 20) as client:
             client.sendall(b"POST /ping HTTP/1.1\r\nHost: a\r\nContent-Length: 700001\r\n\r\n" + bytes(700000))
-            wait_for("a body that is read", lambda: is_read(client))  # asking for figures meanwhile would take its room
+            # Who asks for figures meanwhile takes room of the body's.
+            c.expect("a body is read", wait_for(lambda: is_read(client), 120), True)
             c.expect("a body is held", own.held(), lambda held: held > 690000)
             c.expect("no room", own.call(KSERVE + "ModelInfer", body(500000)), "RESOURCE_EXHAUSTED")
             c.expect("no room unpacked", own.call(KSERVE + "ModelInfer", body(500000), compression=grpc.Compression.Gzip), "RESOURCE_EXHAUSTED")
             c.expect("the figures", own.held(), lambda held: held > 700000)  # more of them than there is room
             c.expect("a probe", own.call(KSERVE + "ServerLive"), put(1, 1))
-        wait_for("an end of the body", lambda: own.held() < 100000)
+        c.expect("it is held no more", wait_for(lambda: own.held() < 100000, 120), True)
         c.expect("room again", own.call(KSERVE + "ModelInfer", body(200000)), "INVALID_ARGUMENT")
         server.terminate()
         c.expect("the end", server.wait(20), 0)
@@ -332,7 +324,7 @@ def check_parts(program, folder, c):
             client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + h2_frame(4, 0, 0, struct.pack(">HI", 4, 0)) +
                            h2_frame(1, 4, 1, h2_fields(**{":path": TORCH.encode() + b"StreamPredictions", "content_type": b"application/grpc"})) +
                            h2_frame(0, 1, 1, b"\0" + struct.pack(">I", len(message)) + message))
-            wait_for("a reply that nobody reads", lambda: own.held() > 3000000)
+            c.expect("a reply that nobody reads", wait_for(lambda: own.held() > 3000000, 120), True)
             time.sleep(0.5)
             c.expect("who reads nothing", own.held(), lambda held: held < 4000000 + (1 << 24))
         server.terminate()

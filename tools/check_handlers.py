@@ -211,11 +211,16 @@ class Checks:
         return status, said.get("type"), said.get("message")
 
     def wait_for(self, condition):
-        for _ in range(200):
-            if condition():
-                return True
-            time.sleep(0.05)
-        return False
+        return wait_for(condition, 10)
+
+
+def wait_for(condition, seconds=30):
+    """False: it does not hold after so many, and what it takes to ask."""
+    for _ in range(seconds * 20):
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def with_threads(command):

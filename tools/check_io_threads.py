@@ -22,6 +22,7 @@ import grpc
 
 import check_grpc
 from check_grpc import KSERVE, floats, put, tensor
+from check_handlers import wait_for
 
 THREADS, CONNECTIONS = 4, 1024
 SUM = """tdir 1
@@ -107,14 +108,6 @@ def served_sockets(server):
             kinds = [os.readlink(f"{folder}/fd/{fd}") for fd in watched]
             loops.append(sum(kind.startswith("socket:[") and kind[8:-1] not in listening for kind in kinds))
     return sorted(loops)
-
-
-def wait_for(condition):
-    for _ in range(600):
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def check_shares(c, server):

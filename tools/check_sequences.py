@@ -19,6 +19,7 @@ import zipfile
 import check_grpc
 from check_conformance import png
 from check_grpc import KSERVE, TORCH, floats, put, tensor
+from check_handlers import wait_for
 
 SUM = """tdir 1
 const %5: f32[3] = {0, 0, 0}
@@ -138,11 +139,7 @@ class Checks(check_grpc.Checks):
         self.expect(what, got, lambda got: got[0] == 400 and UNKNOWN in got[1])
 
     def wait_for(self, condition):
-        for _ in range(300):
-            if condition():
-                return True
-            time.sleep(0.05)
-        return False
+        return wait_for(condition, 15)
 
 
 def parameter(name, value):

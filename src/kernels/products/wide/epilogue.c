@@ -39,9 +39,12 @@ V_TEMPLATE void finish(const kern_epilogue *e, const float *limits, const float 
   }
 }
 
+static bool has_parts(const kern_epilogue *e) { return e->bias || e->residual || e->scale || e->shift; }
+
 /* All rows of some columns, then the next: the row that follows a masked store may have to wait for it, too. */
 static void finish_rows(const kern_epilogue *e, const float *limits, float *sums, int64_t pitch, int64_t rows,
                         int64_t n) {
+  if (!has_parts(e)) return;
   for (int64_t i = 0, count; i < n; i += count * V_LANES) {
     const float *residual = e->residual;
     float *at = sums;
@@ -57,18 +60,16 @@ static void finish_rows(const kern_epilogue *e, const float *limits, float *sums
 
 void KERN_NAME(epilogue_rows)(const kern_epilogue *e, float *sums, int64_t pitch, int64_t rows, int64_t columns) {
   float limits[2];
-  kern_epilogue part = *e;
   const bool cheap = kern_epilogue_cheap(e, limits);
-  if (cheap && (e->bias || e->residual || e->scale || e->shift)) {
+  if (cheap && has_parts(e)) {
     finish_rows(e, limits, sums, pitch, rows, columns);
   } else if (e->act != KERN_ACT_none) {
-    const kern_act_rows act = KERN_NAME(act_rows)[e->act];
-    const kern_epilogue before = {.bias = e->bias};
-    if (!e->late && e->bias) finish_rows(&before, limits, sums, pitch, rows, columns);
-    if (!e->late) act(sums, pitch, rows, columns, e->a, e->b);
-    if (!e->late) part.bias = NULL;
-    if (part.bias || e->residual || e->scale || e->shift) finish_rows(&part, limits, sums, pitch, rows, columns);
-    if (e->late) act(sums, pitch, rows, columns, e->a, e->b);
+    kern_epilogue before = *e, after = *e;
+    if (e->late) after = (kern_epilogue){.bias = NULL};
+    else before = (kern_epilogue){.bias = e->bias}, after.bias = NULL;
+    finish_rows(&before, limits, sums, pitch, rows, columns);
+    KERN_NAME(act_rows)[e->act](sums, pitch, rows, columns, e->a, e->b);
+    finish_rows(&after, limits, sums, pitch, rows, columns);
   }
   kern_epilogue_chain(e, sums, pitch, rows, columns);
 }

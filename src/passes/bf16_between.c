@@ -1,11 +1,12 @@
 /* bf16_between.c -- what stands between products of bf16 alone is stored as they read it:
  *
- *     conv(x, W)  -> conv(x, W) {result = bf16}    of td::conv, td::linear, td::linear_nbits and
- *                                                  td::expand_depthwise, where kernels take that (pack.h)
+ *     conv(x, W)  -> conv(x, W) {result = bf16}    of td::conv, td::linear, td::linear_nbits, td::expand_depthwise
+ *                                                  and td::depthwise_conv, where kernels take that (pack.h)
  *
  * All who read the result round it to bf16 anyway, as operand 0, or add it to their sums, as residual; or it is one of
  * a window of which they read the largest, or a part of what they read of a concatenation, or they read some of its
- * channels, which is the same rounded before or behind. No bit of the former changes; a residual is rounded once more.
+ * channels, which is the same rounded before or behind. No bit of the former changes; a residual, and the image of a
+ * depthwise convolution, is rounded once more.
  *
  * Requires: packed weights; behind the pass chain, which moves loops into products. Keeps: shapes. Breaks: the types of
  * such values. */
@@ -41,6 +42,24 @@ static bool is_product(const passes_edit *e, const ir_node_def *node) {
 
 static bool is_expansion(const ir_node_def *node) { return node->op->id == OP_td_expand_depthwise; }
 
+/* Floats of an image of a sample from which it takes longer to read them than to make them of bf16, and the reverse. */
+enum { FAR_FLOATS = 1 << 18 };
+
+/* Samples do not count: what becomes of one must not follow from how many come. */
+static bool is_far(const ir_type *t) {
+  int64_t floats;
+  for (int32_t i = 1; i < t->rank; i++)
+    if (!base_dim_known(t->dims[i])) return false;
+  return base_numel(t->rank - 1, t->dims + 1, &floats) && floats >= FAR_FLOATS;
+}
+
+/* A depthwise convolution that may read or store bf16. */
+static bool is_depthwise(const passes_edit *e, const ir_node_def *node) {
+  return node->op->id == OP_td_depthwise_conv && passes_int(node, "panel") == 1 &&
+         passes_precision(e, node) == KERN_PRECISION_BF16 && kern_depthwise_takes_bf16(node->attrs) &&
+         kern_select(KERN_DEPTHWISE, TD_BF16, e->setting->isa);
+}
+
 static bool is_even(base_dim dim) { return base_dim_known(dim) && dim % 2 == 0; }
 
 /* An expansion by pairs reads whole ones. */
@@ -52,9 +71,10 @@ static bool expands_pairs(const passes_edit *e, const ir_node_def *node) {
 
 /* Could a node store its result as bf16? */
 static bool may_store(const passes_edit *e, const ir_node_def *node) {
-  const bool expansion = is_expansion(node) && kern_select(KERN_EXPAND_DEPTHWISE, TD_BF16, e->setting->isa) &&
-                         passes_int(node, "channels") % 2 == 0;
-  if (!expansion && !is_product(e, node)) return false;
+  const bool expansion = is_expansion(node) && kern_select(KERN_EXPAND_DEPTHWISE, TD_BF16, e->setting->isa);
+  const bool depthwise = is_depthwise(e, node) && is_far(ir_type_of(e->graph, node->out[0]));
+  const bool window = (expansion || depthwise) && passes_int(node, "channels") % 2 == 0;
+  if (!window && !is_product(e, node)) return false;
   const bool chain = base_attr_has(node->attrs, node->attrs->count - 1) && !kern_chain_in_front(node->attrs);
   return !chain && node->out_count == 1 && kern_result_type(node->attrs) == TD_F32;
 }
@@ -104,7 +124,9 @@ static td_status visit(passes_edit *e, ir_node id) {
     if (!more) return base_no_memory(e->err, "a pass");
     *more = id;
   }
-  if ((product && !kern_chain_in_front(node->attrs)) || expands_pairs(e, node)) TRY(count_read(e, node->in[0]));
+  const bool window = is_depthwise(e, node) && is_far(ir_type_of(e->graph, node->in[0]));
+  if ((product && !kern_chain_in_front(node->attrs)) || expands_pairs(e, node) || window)
+    TRY(count_read(e, node->in[0]));
   const bool residual = product && node->in_count > KERN_IN_RESIDUAL && node->in[KERN_IN_RESIDUAL].id;
   return residual ? count_read(e, node->in[KERN_IN_RESIDUAL]) : TD_OK;
 }

@@ -38,7 +38,7 @@ static void expect_changes(const char *level, const char *text, uint32_t expecte
   ir_graph *graph = parse_graph(arena, text, &base_libc_allocator);
   td_error err;
   uint32_t changes = 0;
-  const passes_setting setting = {.isa = level_of(level)};
+  const passes_setting setting = {.isa = level_of(level), .precision = KERN_PRECISION_BF16};
   if (find_pass("bf16_between")->run(graph, &setting, &changes, &err) != TD_OK || ir_verify(graph, &err) != TD_OK)
     fail_msg("%s", err.text);
   assert_int_equal(changes, expected);
@@ -131,6 +131,26 @@ static void so_are_images_of_expansions(void **state) {
   expect_changes(level, FIRST WINDOW(32) EXPAND(6, 5, 1, 32) "output \"y\" %6\n", 1);
 }
 
+/* Those of a depthwise convolution, where the image is so large that bytes are what it waits for. */
+static void so_are_large_images_under_windows(void **state) {
+  (void)state;
+#define IMAGE(size)                                                      \
+  "input %0 \"x\": f32[n, " #size ", " #size                             \
+  ", 32]\ninput %1 \"w\": bf16[1024]\ninput %4 \"window\": f32[9, 32]\n" \
+  "%5 = td::conv(%0, %1) {kernel = [1, 1], " CONV "}\n"
+#define UNDER(out, in, stride)                                                                                \
+  "%" #out " = td::depthwise_conv(%" #in ", %4) {kernel = [3, 3], padding = [1, 1, 1, 1], stride = [" #stride \
+  ", " #stride "], groups = 32, channels = 32, panel = 1}\n"
+  const char *level = "avx512_amx";
+  expect_changes(level, IMAGE(100) UNDER(6, 5, 1) PART(7, 6) LAST, 2);
+  expect_changes(level, IMAGE(100) UNDER(6, 5, 2) PART(7, 6) LAST, 1); /* its result is small */
+  expect_changes(level, IMAGE(90) UNDER(6, 5, 1) PART(7, 6) LAST, 0);
+  expect_changes(level, IMAGE(k) UNDER(6, 5, 1) PART(7, 6) LAST, 0);
+  expect_changes(level, IMAGE(100) UNDER(7, 5, 1) LAST, 1);
+  expect_changes(level, IMAGE(100) UNDER(7, 5, 1) "output \"z\" %5\n" LAST, 0);
+  expect_changes("avx512_bf16", IMAGE(100) UNDER(7, 5, 1) LAST, 0); /* no kernel */
+}
+
 static void others_stay(void **state) {
   (void)state;
   /* an output; another reader; a bias; a matrix that is none of pairs; a chain in front, and one behind */
@@ -149,6 +169,7 @@ int main(void) {
                                      cmocka_unit_test(so_are_parts_of_concatenations),
                                      cmocka_unit_test(so_are_slices),
                                      cmocka_unit_test(so_are_images_of_expansions),
+                                     cmocka_unit_test(so_are_large_images_under_windows),
                                      cmocka_unit_test(others_stay)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,3 +68,11 @@ td_status kern_conv_of(const base_call *call, bool transposed, kern_conv *c) {
     fits = w->dims[i] == base_attr_int_at(call->attrs, KERN_CONV_KERNEL, i - 2, 0);
   return fits ? TD_OK : misfit(call);
 }
+
+bool kern_depthwise_takes_bf16(const base_attrs *a) {
+  uint32_t spatial;
+  const int64_t *kernel = base_attr_ints(a, KERN_CONV_KERNEL, &spatial);
+  if (spatial < 1 || spatial > 2) return false;
+  const int64_t rows = spatial > 1 ? kernel[0] : 1, taps = kernel[spatial - 1];
+  return rows <= KERN_DEPTHWISE_ROWS && taps <= KERN_DEPTHWISE_TAPS && rows * taps > 1;
+}

@@ -15,6 +15,9 @@ enum { KERN_CONV_FEW_WEIGHTS = 6144 };
  * two instructions an element: vectors would be nearly empty. Such work is left unfused. */
 enum { KERN_SHORT_ROWS = 8 };
 
+/* Rows of taps of a depthwise window, planes merged, and taps of a row, for which strips of output pixels are made. */
+enum { KERN_DEPTHWISE_ROWS = 32, KERN_DEPTHWISE_TAPS = 256 };
+
 /* One spatial dim. Tap k of output o is input o * stride - begin + k * dilation; transposed, the other way around. */
 typedef struct kern_conv_axis {
   int64_t in, out, kernel, stride, begin, dilation;
@@ -39,4 +42,7 @@ bool kern_conv_window(const base_attrs *attrs, int32_t rank, int64_t channels, k
 td_status kern_conv_of(const base_call *call, bool transposed, kern_conv *conv);
 /* The same without a look at the weights, for operators that pack them in other ways. */
 td_status kern_conv_sizes(const base_call *call, kern_conv *conv);
+/* Is there a depthwise kernel that reads an image of bf16 under such a window, and writes an even number of channels as
+ * that? */
+bool kern_depthwise_takes_bf16(const base_attrs *attrs);
 #endif

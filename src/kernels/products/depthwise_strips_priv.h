@@ -20,9 +20,6 @@
 #include "kernels/products/conv.h"
 #include "kernels/products/epilogue_priv.h"
 
-/* Of a window that has a form. */
-enum { DEPTHWISE_MAX_ROWS = 32, DEPTHWISE_MAX_TAPS = 256 };
-
 typedef struct depthwise_strip {
   const float *const *lines; /* pixel 0 of the input line under each tap row inside the image */
   const float *w, *bias;     /* w: of the first tap; bias may be NULL */
@@ -121,4 +118,6 @@ V_TEMPLATE void depthwise_fetch(const float *w, int64_t taps, int64_t pitch, int
 }
 /* Output rows [row, end), planes merged. */
 void KERN_NAME(depthwise_rows)(const depthwise_part *p, int64_t row, int64_t end);
+/* td::depthwise_conv; x, the result or both are bf16 where there is `narrow`, as a depthwise_part has it. */
+td_status KERN_NAME(depthwise_by)(const base_call *call, void (*narrow)(float *to, const float *from, int64_t n));
 #endif

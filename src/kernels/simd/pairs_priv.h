@@ -96,4 +96,15 @@ V_INLINE void p_store(uint16_t *to, vf x, int64_t n) {
   memcpy(to, &some, (size_t)n * sizeof *to);
 #endif
 }
+/* n floats, rounded. */
+V_INLINE void p_round_row(uint16_t *to, const float *from, int64_t n) {
+  for (; n >= 2 * V_LANES; n -= 2 * V_LANES, from += 2 * V_LANES, to += 2 * V_LANES) {
+    const vf pairs = p_narrow(from);
+    memcpy(to, &pairs, sizeof pairs);
+  }
+  for (int64_t i = 0; i < n; i += V_LANES) {
+    const int64_t lanes = base_min_i64(V_LANES, n - i);
+    p_store(to + i, v_load_n(from + i, lanes), lanes);
+  }
+}
 #endif

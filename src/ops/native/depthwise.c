@@ -1,7 +1,7 @@
 /* depthwise.c -- td::depthwise_conv: convolution of images that stand channels last where every channel meets a kernel
- * of its own (groups = channels in = channels out), f32, with an epilogue. Operands and attributes:
- * kernels/products/conv.h. Weights: [channels, 1, kernel...] (panel 0), or [taps, channels] (panel 1), which is what
- * kern_pack_conv makes of them as one group and one panel of all channels. */
+ * of its own (groups = channels in = channels out), f32, with an epilogue; x and the result may be bf16. Operands and
+ * attributes: kernels/products/conv.h. Weights: [channels, 1, kernel...] (panel 0), or [taps, channels] (panel 1),
+ * which is what kern_pack_conv makes of them as one group and one panel of all channels. */
 #include "kernels/kernels.h"
 #include "kernels/products/products.h"
 #include "ops/common/conv_priv.h"
@@ -11,7 +11,9 @@ static const ir_attr depthwise_attrs[] = {KERN_CONV_LIST(OPS_ATTR_ROW) KERN_EPIL
 /* ---- shapes ---- */
 
 static td_status infer_depthwise_conv(ir_infer *ctx) {
-  TRY(ops_infer_conv(ctx, NULL, false));
+  const ir_info *residual = ir_in(ctx, KERN_IN_RESIDUAL);
+  if (residual && residual->type.dtype != TD_F32) return ir_infer_fail(ctx, "the residual must be f32");
+  TRY(ops_infer_conv(ctx, NULL, true));
   const base_attrs *a = ctx->attrs;
   const ir_type *x = &ir_in(ctx, 0)->type, *w = &ir_in(ctx, 1)->type;
   int64_t channels = base_attr_int(a, KERN_CONV_CHANNELS), panel = base_attr_int(a, KERN_CONV_PANEL), taps = 1;
@@ -51,8 +53,12 @@ static td_status depthwise_conv_reference(const base_call *call) {
 }
 
 static const kern_row *depthwise_conv_kernel(const ir_kernel_query *query) {
+  const bool narrow = kern_result_type(query->attrs) == TD_BF16, bf16 = narrow || query->in[0]->type.dtype == TD_BF16;
   if (base_attr_int(query->attrs, KERN_CONV_PANEL) != 1) return NULL;
-  return kern_select(KERN_DEPTHWISE, TD_F32, query->isa);
+  if (bf16 &&
+      (!kern_depthwise_takes_bf16(query->attrs) || (narrow && base_attr_int(query->attrs, KERN_CONV_CHANNELS) % 2)))
+    return NULL;
+  return kern_select(KERN_DEPTHWISE, bf16 ? TD_BF16 : TD_F32, query->isa);
 }
 
 /* ---- test cases ---- */
@@ -91,6 +97,11 @@ static const depthwise_case table[] = {
     {2, 1, 512, .in = {9, 7}, .kernel = {3, 4}, .stride = {2, 1}, .dilation = {2, 3}, .padding = {3, 5, 1, 4},
      .parts = BIAS | SHIFT, .act = KERN_ACT_relu, .late = true},
     {2, 1, 1536, PLANE(4, 3, 3, 1), .padding = {-1, 4, 2, -1}, .parts = SCALE},
+    /* lines of bf16 of which a ring has fewer than a task's rows see; without padding, the last one of a window skipped
+     */
+    {2, 1, 48, .in = {26, 340}, .kernel = {3, 3}, .stride = {1, 1}, .dilation = {1, 1}, PAD(1), .parts = BIAS,
+     .act = KERN_ACT_silu},
+    {2, 1, 34, .in = {40, 300}, .kernel = {2, 3}, .stride = {3, 1}, .dilation = {1, 1}, .parts = BIAS | SCALE},
     /* only padding under some windows; negative padding; none */
     {2, 1, 16, PLANE(2, 3, 3, 1), PAD(5), .parts = BIAS},
     {2, 1, 24, PLANE(4, 15, 3, 1), PAD(2), .parts = BIAS},
@@ -172,8 +183,10 @@ static bool add_weights(ir_case *c, const depthwise_case *s, bool packed, uint64
 }
 
 static bool cases_depthwise_conv(ir_case *c, uint32_t number) {
-  if (number >= 2 * OPS_COUNT(table)) return false;
-  const depthwise_case *s = &table[number / 2];
+  enum { BF16_FORMS = 3 }; /* x, the result, both */
+  const uint32_t plain = 2 * OPS_COUNT(table), form = number < plain ? 0 : 1 + number % BF16_FORMS;
+  if (number >= plain + BF16_FORMS * OPS_COUNT(table)) return false;
+  const depthwise_case *s = &table[number < plain ? number / 2 : (number - plain) / BF16_FORMS];
   int32_t n = s->spatial;
   int64_t x[5] = {s->batch}, y[5] = {s->batch};
   for (int32_t i = 0; i < n; i++) {
@@ -182,15 +195,17 @@ static bool cases_depthwise_conv(ir_case *c, uint32_t number) {
     y[1 + i] = room / s->stride[i] + 1;
   }
   x[1 + n] = y[1 + n] = s->channels;
-  if (!ops_case_in(c, TD_F32, n + 2, x, OPS_NORMAL, number) || !add_weights(c, s, number % 2, number + 1)) return false;
+  if (!ops_case_in(c, TD_F32, n + 2, x, OPS_NORMAL, number) || !add_weights(c, s, form || number % 2, number + 1))
+    return false;
   ops_case_arg(c, ARG_INTS("kernel", s->kernel, n));
   ops_case_arg(c, ARG_INTS("stride", s->stride, n));
   ops_case_arg(c, ARG_INTS("padding", s->padding, 2 * n));
   ops_case_arg(c, ARG_INTS("dilation", s->dilation, n));
   ops_case_arg(c, ARG_INT("groups", base_max_i64(s->channels, 1)));
   ops_case_arg(c, ARG_INT("channels", s->channels));
-  ops_case_arg(c, ARG_INT("panel", number % 2));
-  return ops_case_epilogue(c, s->parts, s->act, s->late, n + 2, y);
+  ops_case_arg(c, ARG_INT("panel", form || number % 2));
+  const uint32_t which = (form & 1 ? BF16_X : 0) | (form & 2 ? BF16_RESULT : 0);
+  return ops_case_epilogue(c, s->parts, s->act, s->late, n + 2, y) && ops_case_bf16(c, which, s->parts);
 }
 
 OPS_DECLARE(depthwise);

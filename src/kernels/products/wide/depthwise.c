@@ -4,28 +4,39 @@
  * The fast form makes strips of output pixels (depthwise_strips_priv.h), which run down the rows of a task, so that the
  * window's lines stay in the first-level cache. A window too large for them is walked pixel by pixel.
  *
+ * An image of bf16 becomes floats in a ring of lines that stays in the second-level cache; results become bf16 strip by
+ * strip.
+ *
  * Any sum is taken over its taps in order, those outside left out: bits depend on nothing else. */
 #include "kernels/products/depthwise_strips_priv.h"
+#include "kernels/products/gemm_priv.h"
+#include "kernels/simd/pairs_priv.h"
 #include "kernels/tasks_priv.h"
 
 enum {
-  BLOCK = 64,       /* channels of a task */
-  L1_FLOATS = 6400, /* of the smallest L1 that CPUs have: what a strip may see of the input and of the weights */
-  CACHE_LINE = 16,  /* floats */
-  QUARTER = 256,    /* floats in a quarter of the lines of which L1 holds one by address */
-  COPY_TAPS = 9     /* from which the channels of a task are copied out of their pixels */
+  BLOCK = 64,            /* channels of a task */
+  L1_FLOATS = 6400,      /* of the smallest L1 that CPUs have: what a strip may see of the input and of the weights */
+  CACHE_LINE = 16,       /* floats */
+  QUARTER = 256,         /* floats in a quarter of the lines of which L1 holds one by address */
+  COPY_TAPS = 9,         /* from which the channels of a task are copied out of their pixels */
+  RING_FLOATS = 48 << 10 /* of lines of bf16, where the window lets it be so few */
 };
 
 typedef struct job {
   kern_conv conv;
-  const float *x;
+  const char *x;
+  int64_t x_size;        /* bytes of a number of x */
   depthwise_strip whole; /* of all channels of the first sample, at its first pixel */
   kern_epilogue rest;    /* of the epilogue */
   bool has_rest;
   kern_epilogue last;         /* its chain alone */
   const depthwise_form *form; /* NULL: the general form */
   int64_t channels, block, channel_blocks, block_rows, row_blocks;
-  float *copy; /* of the lines that a task sees; NULL: they are read where they are */
+  float *copy;         /* of the lines that a chunk sees, `ring` of them; NULL: they are read where they are */
+  int64_t chunk, ring; /* output rows that are made at once; lines */
+  gemm_bf16 bf16;
+  float *strip; /* one, where results are bf16 */
+  void (*narrow)(float *to, const float *from, int64_t n);
 } job;
 
 /* ---- the general form ---- */
@@ -75,6 +86,8 @@ static void run_pixels(const job *j, const depthwise_part *p, int64_t row, int64
 
 /* ---- copies ---- */
 
+static bool is_plane(const kern_conv *c) { return c->axis[0].in == 1 && c->axis[0].out == 1; }
+
 /* Lines of the input that `rows` output rows of one plane see. */
 static int64_t lines_seen(const kern_conv_axis *h, int64_t rows) {
   return base_min_i64((rows - 1) * h->stride + (h->kernel - 1) * h->dilation + 1, h->in);
@@ -83,37 +96,58 @@ static int64_t lines_seen(const kern_conv_axis *h, int64_t rows) {
 /* A block of `channels` of them, dense: whole lines of the cache, and from image line to image line an odd multiple of
  * a quarter of the first level's sets. */
 static int64_t copied_line(const kern_conv_axis *v, int64_t channels) {
-  const int64_t floats = v->in * ((channels + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
-  return (floats + QUARTER - 1) / (2 * QUARTER) * (2 * QUARTER) + QUARTER;
+  const int64_t count = v->in * ((channels + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
+  return (count + QUARTER - 1) / (2 * QUARTER) * (2 * QUARTER) + QUARTER;
 }
 
 /* Pixels so far apart fall on few sets of the first-level cache. */
-static bool should_copy(const job *j) {
-  const kern_conv *c = &j->conv;
-  const int64_t pitch = j->whole.in_pitch;
-  return j->form && c->axis[0].in == 1 && c->axis[0].out == 1 && c->taps >= COPY_TAPS && j->channels > j->block &&
-         pitch % (2 * QUARTER) == 0;
+static bool is_apart(const job *j) {
+  return j->form && is_plane(&j->conv) && j->conv.taps >= COPY_TAPS && j->channels > j->block &&
+         j->whole.in_pitch % (2 * QUARTER) == 0;
 }
 
-/* What output rows [row, end) see, in j->copy. */
-static void copy_lines(const job *j, depthwise_part *p, int64_t row, int64_t end) {
+/* The channels of a pixel. */
+static void copy_pixel(const job *j, const char *from, int64_t channels, float *to) {
+  const uint16_t *halves = (const uint16_t *)(const void *)from;
+  const float *wide = (const float *)(const void *)from;
+  const bool narrow = j->x_size == sizeof *halves;
+  int64_t c = 0;
+  for (; c + V_LANES <= channels; c += V_LANES) v_store(to + c, narrow ? p_load_whole(halves + c) : v_load(wide + c));
+  const int64_t left = channels - c;
+  if (left) v_store_n(to + c, narrow ? p_load(halves + c, left) : v_load_n(wide + c, left), left);
+}
+
+/* Those of the lines that output rows [row, end) see which are not in j->copy yet, where there are `made`. */
+static int64_t copy_lines(const job *j, const depthwise_part *p, const char *x, int64_t made, int64_t row,
+                          int64_t end) {
   const kern_conv_axis *h = &j->conv.axis[1], *v = &j->conv.axis[2];
-  const int64_t channels = p->strip.channels, from_pitch = p->strip.in_pitch;
-  const int64_t pitch = (channels + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE, line = copied_line(v, channels);
-  const int64_t first = base_max_i64(row * h->stride - h->begin, 0);
   const int64_t last = base_min_i64((end - 1) * h->stride - h->begin + (h->kernel - 1) * h->dilation + 1, h->in);
-  for (int64_t y = first; y < last; y++)
-    for (int64_t pixel = 0; pixel < v->in; pixel++) {
-      const float *from = p->x + y * p->line + pixel * from_pitch;
-      float *to = j->copy + (y - first) * line + pixel * pitch;
-      int64_t c = 0;
-      for (; c + V_LANES <= channels; c += V_LANES) v_store(to + c, v_load(from + c));
-      if (c < channels) v_store_n(to + c, v_load_n(from + c, channels - c), channels - c);
-    }
-  p->x = j->copy;
-  p->first = first;
-  p->line = line;
-  p->strip.in_pitch = pitch;
+  for (int64_t y = base_max_i64(row * h->stride - h->begin, made); y < last; y++)
+    for (int64_t i = 0; i < v->in; i++)
+      copy_pixel(j, x + (y * v->in + i) * j->whole.in_pitch * j->x_size, p->strip.channels,
+                 j->copy + y % j->ring * p->line + i * p->strip.in_pitch);
+  return base_max_i64(last, made);
+}
+
+/* Room for what all tasks copy. False: there is none. */
+static bool take_copy(const base_call *call, job *j) {
+  const kern_conv_axis *h = &j->conv.axis[1];
+  const int64_t widest = j->channels - (j->channel_blocks - 1) * j->block;
+  const int64_t line = copied_line(&j->conv.axis[2], widest);
+  const int64_t over =
+      (h->kernel - 1) * h->dilation + 1 - h->stride; /* lines of a row that the next one does not add */
+  if (j->bf16.c) {
+    j->whole.out_pitch = widest;
+    j->strip = base_call_scratch(call, j->form->width, (size_t)widest * sizeof *j->strip);
+    if (!j->strip) return false;
+  }
+  j->chunk = j->block_rows;
+  if (j->x_size == sizeof *j->copy && !is_apart(j)) return true;
+  if (j->x_size != sizeof *j->copy)
+    j->chunk = base_min_i64(base_max_i64((RING_FLOATS / line - over) / h->stride, 1), j->block_rows);
+  j->ring = base_max_i64(lines_seen(h, j->chunk), 1);
+  j->copy = base_call_scratch(call, (size_t)j->ring, (size_t)line * sizeof *j->copy);
+  return j->copy != NULL;
 }
 
 /* ---- tasks ---- */
@@ -125,22 +159,38 @@ static void run_task(const job *j, int64_t task) {
   int64_t channel = block * j->block, last = block + 1 == j->channel_blocks ? j->channels : channel + j->block;
   int64_t end = base_min_i64(row + j->block_rows, c->axis[0].out * c->axis[1].out);
   const kern_epilogue rest = kern_epilogue_at(&j->rest, sample * c->out_size, channel);
+  const char *x = j->x + (sample * c->in_size * j->whole.in_pitch + channel) * j->x_size;
   depthwise_part p = {.conv = c,
                       .form = j->form,
                       .strip = j->whole,
-                      .x = j->x + sample * c->in_size * j->whole.in_pitch + channel,
+                      .x = (const float *)(const void *)x,
                       .ring = c->axis[0].in * c->axis[1].in,
                       .line = c->axis[2].in * j->whole.in_pitch,
                       .rest = j->has_rest ? &rest : NULL};
   p.strip.w += channel;
   depthwise_from_channel(&p.strip, channel);
-  p.strip.y += sample * c->out_size * j->whole.out_pitch + channel;
   p.strip.channels = last - channel;
+  if (j->strip) {
+    const gemm_bf16 at = gemm_bf16_at(&j->bf16, sample * c->out_size, channel);
+    p.narrow = j->narrow;
+    p.y_16 = at.c;
+    p.pitch_16 = at.c_pitch;
+    p.strip.y = j->strip;
+  } else p.strip.y += sample * c->out_size * j->whole.out_pitch + channel;
   if (last < j->channels) /* likely the next task's */
     depthwise_fetch(p.strip.w + j->block, c->taps, j->channels, base_min_i64(j->block, j->channels - last));
-  if (j->copy) copy_lines(j, &p, row, end);
-  if (j->form) KERN_NAME(depthwise_rows)(&p, row, end);
-  else run_pixels(j, &p, row, end);
+  if (j->copy) {
+    p.x = j->copy;
+    p.ring = j->ring;
+    p.strip.in_pitch = (p.strip.channels + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+    p.line = copied_line(&c->axis[2], p.strip.channels);
+  }
+  for (int64_t at = row, made = 0; at < end; at += j->chunk) {
+    const int64_t stop = base_min_i64(at + j->chunk, end);
+    if (j->copy) made = copy_lines(j, &p, x, made, at, stop);
+    if (j->form) KERN_NAME(depthwise_rows)(&p, at, stop);
+    else run_pixels(j, &p, at, stop);
+  }
   depthwise_finish(&j->last, &p, sample, row, end, channel);
 }
 
@@ -174,8 +224,9 @@ static void merge_pixels(kern_conv *c) {
   h->in = h->out = 1;
 }
 
-td_status KERN_NAME(depthwise)(const base_call *call) {
-  job j = {.x = base_in(call, 0)->data};
+td_status KERN_NAME(depthwise_by)(const base_call *call, void (*narrow)(float *to, const float *from, int64_t n)) {
+  const base_tensor *x = base_in(call, 0);
+  job j = {.x = x->data, .x_size = base_dtype(x->dtype)->bits / 8, .narrow = narrow};
   if (base_tensor_numel(base_out(call, 0)) == 0) return TD_OK;
   TRY(KERN_NAME(epilogue_of)(call, &j.rest));
   TRY(kern_conv_sizes(call, &j.conv));
@@ -183,20 +234,20 @@ td_status KERN_NAME(depthwise)(const base_call *call) {
   j.channels = j.conv.groups;
   j.whole = (depthwise_strip){.w = base_in(call, 1)->data,
                               .y = base_out(call, 0)->data,
-                              .in_pitch = kern_pitch(base_in(call, 0)),
+                              .in_pitch = kern_pitch(x),
                               .w_pitch = j.channels,
                               .out_pitch = kern_pitch(base_out(call, 0))};
+  j.bf16 = gemm_bf16_of(call, &j.rest);
   j.has_rest = depthwise_take_epilogue(&j.rest, &j.whole, &j.last);
   j.form = KERN_NAME(depthwise_form)(&j.conv);
+  if (narrow && (!j.form || !is_plane(&j.conv)))
+    return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "no strips of bf16 for this window");
   split(&j, call->workers);
-  if (should_copy(&j)) {
-    const int64_t widest = j.channels - (j.channel_blocks - 1) * j.block;
-    const size_t line = (size_t)copied_line(&j.conv.axis[2], widest) * sizeof *j.copy;
-    j.copy = base_call_scratch(call, (size_t)lines_seen(&j.conv.axis[1], j.block_rows), line);
-    if (!j.copy) return base_no_memory(call->err, "scratch");
-  }
+  if (!take_copy(call, &j)) return base_no_memory(call->err, "scratch");
   int64_t total = j.conv.batch * j.row_blocks * j.channel_blocks;
   if (total > UINT32_MAX / 2) return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "a convolution of too many tasks");
   for (int64_t t = base_call_first(call, total); t < total; t = base_call_next(call, t, total)) run_task(&j, t);
   return TD_OK;
 }
+
+td_status KERN_NAME(depthwise)(const base_call *call) { return KERN_NAME(depthwise_by)(call, NULL); }

@@ -169,7 +169,7 @@ static const depthwise_form *cut(const depthwise_form *form, const kern_conv *c)
   if (v->stride > 1 || v->dilation > 1 || c->groups < V_LANES) return form;
   for (size_t i = 0; i < sizeof cut_forms / sizeof *cut_forms; i++) {
     const depthwise_form *f = &cut_forms[i];
-    if (f->width == form->width && v->kernel % f->part == 0 && rows * (v->kernel / f->part) <= DEPTHWISE_MAX_ROWS)
+    if (f->width == form->width && v->kernel % f->part == 0 && rows * (v->kernel / f->part) <= KERN_DEPTHWISE_ROWS)
       return f;
   }
   return form;
@@ -179,7 +179,7 @@ const depthwise_form *KERN_NAME(depthwise_form)(const kern_conv *c) {
   const kern_conv_axis *v = &c->axis[2];
   const depthwise_form *best = NULL;
   int64_t least = INT64_MAX;
-  if (c->axis[0].kernel * c->axis[1].kernel > DEPTHWISE_MAX_ROWS || v->kernel > DEPTHWISE_MAX_TAPS) return NULL;
+  if (c->axis[0].kernel * c->axis[1].kernel > KERN_DEPTHWISE_ROWS || v->kernel > KERN_DEPTHWISE_TAPS) return NULL;
   for (int general = 0; general < 2 && !best; general++) {
     const depthwise_form *list = general ? any_forms : forms;
     const size_t count = general ? sizeof any_forms / sizeof *any_forms : sizeof forms / sizeof *forms;
@@ -318,8 +318,8 @@ void KERN_NAME(depthwise_rows)(const depthwise_part *p, int64_t row, int64_t end
   const bool plane_alone = deep->in == 1 && deep->out == 1 && deep->kernel == 1 && deep->begin == 0;
   const int64_t width = p->form->width, height = p->conv->axis[1].out;
   const int64_t first_plane = row < end ? row / height : 0; /* an image may have no lines */
-  const float *lines[DEPTHWISE_MAX_ROWS], *w_rows[DEPTHWISE_MAX_ROWS];
-  uint32_t inside[DEPTHWISE_MAX_TAPS];
+  const float *lines[KERN_DEPTHWISE_ROWS], *w_rows[KERN_DEPTHWISE_ROWS];
+  uint32_t inside[KERN_DEPTHWISE_TAPS];
   depthwise_strip s = p->strip;
   s.lines = lines;
   s.w_rows = w_rows;

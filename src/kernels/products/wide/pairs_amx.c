@@ -31,19 +31,8 @@ typedef struct product {
 
 /* n numbers of x. */
 static void take_numbers(const product *p, const char *from, int64_t n, uint16_t *to) {
-  const float *at = (const float *)from;
-  if (p->x_size == sizeof *to) {
-    memcpy(to, from, (size_t)n * sizeof *to);
-    return;
-  }
-  for (; n >= 2 * V_LANES; n -= 2 * V_LANES, at += 2 * V_LANES, to += 2 * V_LANES) {
-    const vf pairs = p_narrow(at);
-    memcpy(to, &pairs, sizeof pairs);
-  }
-  for (int64_t i = 0; i < n; i += V_LANES) {
-    const int64_t lanes = base_min_i64(V_LANES, n - i);
-    p_store(to + i, v_load_n(at + i, lanes), lanes);
-  }
+  if (p->x_size == sizeof *to) memcpy(to, from, (size_t)n * sizeof *to);
+  else p_round_row(to, (const float *)(const void *)from, n);
 }
 
 /* Pairs of bf16 of n pixels of two planes; NULL: zeros. */

@@ -5,8 +5,8 @@
  *
  * All who read the result round it to bf16 anyway, as operand 0, or add it to their sums, as residual; or it is one of
  * a window of which they read the largest, or a part of what they read of a concatenation, or they read some of its
- * channels, which is the same rounded before or behind. No bit of the former changes; a residual, and the image of a
- * depthwise convolution, is rounded once more.
+ * channels, or of its pixels more than once, which is the same rounded before or behind. No bit of the former changes;
+ * a residual, and the image of a depthwise convolution, is rounded once more.
  *
  * Requires: packed weights; behind the pass chain, which moves loops into products. Keeps: shapes. Breaks: the types of
  * such values. */
@@ -16,7 +16,7 @@
 
 #include <math.h>
 
-/* A pool, a concatenation or a slice. */
+/* A pool, a concatenation, a slice, a border or a resize. */
 typedef struct mover {
   ir_node node;
   bool reads_bf16;
@@ -60,6 +60,13 @@ static bool is_depthwise(const passes_edit *e, const ir_node_def *node) {
          kern_select(KERN_DEPTHWISE, TD_BF16, e->setting->isa);
 }
 
+/* A group norm between products, in which sums are f32. */
+static bool is_norm(const passes_edit *e, const ir_node_def *node) {
+  return node->op->id == OP_aten_native_group_norm && passes_int(node, "channels_last") &&
+         ir_type_of(e->graph, node->in[0])->dtype == TD_F32 && passes_precision(e, node) == KERN_PRECISION_BF16 &&
+         !base_attr_has(node->attrs, KERN_GROUP_NORM_RESULT) && kern_select(KERN_GROUP_NORM, TD_BF16, e->setting->isa);
+}
+
 static bool is_even(base_dim dim) { return base_dim_known(dim) && dim % 2 == 0; }
 
 /* An expansion by pairs reads whole ones. */
@@ -72,7 +79,8 @@ static bool expands_pairs(const passes_edit *e, const ir_node_def *node) {
 /* Could a node store its result as bf16? */
 static bool may_store(const passes_edit *e, const ir_node_def *node) {
   const bool expansion = is_expansion(node) && kern_select(KERN_EXPAND_DEPTHWISE, TD_BF16, e->setting->isa);
-  const bool depthwise = is_depthwise(e, node) && is_far(ir_type_of(e->graph, node->out[0]));
+  const bool far = is_far(ir_type_of(e->graph, node->out[0])), depthwise = far && is_depthwise(e, node);
+  if (is_norm(e, node)) return far;
   const bool window = (expansion || depthwise) && passes_int(node, "channels") % 2 == 0;
   if (!window && !is_product(e, node)) return false;
   const bool chain = base_attr_has(node->attrs, node->attrs->count - 1) && !kern_chain_in_front(node->attrs);
@@ -97,6 +105,27 @@ static bool is_slice(const passes_edit *e, const ir_node_def *node) {
   return !last || (fmod(first, 2) == 0 && is_even(x->dims[x->rank - 1]) && is_even(out->dims[x->rank - 1]));
 }
 
+/* A border of pixels that are there, or an image enlarged by them, for which there is a kernel of bf16. */
+static bool is_repetition(const passes_edit *e, const ir_node_def *node) {
+  static const ir_op_id repetitions[] = {OP_aten_reflection_pad, OP_aten_replication_pad, OP_td_resize};
+  enum { OPERANDS = 4, COUNT = sizeof repetitions / sizeof *repetitions };
+  uint32_t which = 0;
+  while (which < COUNT && repetitions[which] != node->op->id) which++;
+  if (which == COUNT || node->in_count > OPERANDS) return false;
+  ir_info x = ir_value_of(e->graph, node->in[0])->info, out = ir_value_of(e->graph, node->out[0])->info;
+  const ir_info *in[OPERANDS] = {&x};
+  for (uint32_t i = 1; i < node->in_count; i++)
+    in[i] = node->in[i].id ? &ir_value_of(e->graph, node->in[i])->info : NULL;
+  x.type.dtype = out.type.dtype = TD_BF16;
+  const ir_kernel_query query = {
+      .attrs = node->attrs, .in = in, .in_count = node->in_count, .out = &out, .out_count = 1, .isa = e->setting->isa};
+  return node->op->kernel(&query) != NULL;
+}
+
+static bool is_mover(const passes_edit *e, const ir_node_def *node) {
+  return is_maximum(e, node) || is_join(node) || is_slice(e, node) || is_repetition(e, node);
+}
+
 /* Operands of a mover that move; others say where. */
 static uint32_t moved(const ir_node_def *node) { return is_join(node) ? node->in_count : 1; }
 
@@ -114,7 +143,7 @@ static td_status count_read(passes_edit *e, ir_value v) {
 static td_status visit(passes_edit *e, ir_node id) {
   between *b = e->user;
   const ir_node_def *node = ir_node_of(e->graph, id);
-  const bool moves = is_maximum(e, node) || is_join(node) || is_slice(e, node), product = is_product(e, node);
+  const bool moves = is_mover(e, node), product = is_product(e, node);
   if (moves) {
     mover *more = base_vec_push(e->scratch, &b->movers);
     if (!more) return base_no_memory(e->err, "a pass");
@@ -124,7 +153,7 @@ static td_status visit(passes_edit *e, ir_node id) {
     if (!more) return base_no_memory(e->err, "a pass");
     *more = id;
   }
-  const bool window = is_depthwise(e, node) && is_far(ir_type_of(e->graph, node->in[0]));
+  const bool window = (is_depthwise(e, node) || is_norm(e, node)) && is_far(ir_type_of(e->graph, node->in[0]));
   if ((product && !kern_chain_in_front(node->attrs)) || expands_pairs(e, node) || window)
     TRY(count_read(e, node->in[0]));
   const bool residual = product && node->in_count > KERN_IN_RESIDUAL && node->in[KERN_IN_RESIDUAL].id;
@@ -141,8 +170,8 @@ static bool comes_as_bf16(const passes_edit *e, ir_value v) {
   const ir_value_def *def = ir_value_of(e->graph, v);
   const ir_node_def *from = def->node.id && def->index == 0 ? ir_node_of(e->graph, def->node) : NULL;
   if (!from || !from->op || !all_read_bf16(e, v)) return false;
-  if (is_maximum(e, from) || is_slice(e, from)) return comes_as_bf16(e, from->in[0]);
-  return is_join(from) || may_store(e, from);
+  if (is_join(from)) return true;
+  return is_mover(e, from) ? comes_as_bf16(e, from->in[0]) : may_store(e, from);
 }
 
 static void take_back(between *b, const ir_node_def *node) {
@@ -176,15 +205,18 @@ static td_status count_movers(passes_edit *e) {
   return TD_OK;
 }
 
-/* The result of a product of which all uses take bf16. */
+/* The result of a product of which all uses take bf16. That of a norm is of x's type where it does not say which, and x
+ * is bf16 by now, or will be. */
 static td_status store_bf16(passes_edit *e, ir_node id) {
   ir_refresh(e->graph, id);
   const ir_node_def node = *ir_node_of(e->graph, id);
   base_arg args[IR_NODE_ARGS];
   ir_value made;
-  if (!all_read_bf16(e, node.out[0])) return TD_OK;
+  const bool all = all_read_bf16(e, node.out[0]);
+  const bool reads = ir_type_of(e->graph, node.in[0])->dtype == TD_BF16 || all_read_bf16(e, node.in[0]);
+  if (!all && !(reads && node.op->id == OP_aten_native_group_norm)) return TD_OK;
   uint32_t count = ir_node_args(&node, args);
-  args[count++] = ARG_DTYPE("result", TD_BF16);
+  args[count++] = ARG_DTYPE("result", all ? TD_BF16 : TD_F32);
   const ir_new_node spec = {.in = node.in, .in_count = node.in_count, .args = args, .arg_count = count};
   TRY(passes_add(e, id, node.op->id, spec, NULL, &made));
   return passes_take_place(e, id, made);

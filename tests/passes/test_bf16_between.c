@@ -151,6 +151,37 @@ static void so_are_large_images_under_windows(void **state) {
   expect_changes("avx512_bf16", IMAGE(100) UNDER(7, 5, 1) LAST, 0); /* no kernel */
 }
 
+#define NORM(out, in, more) \
+  "%" #out " = aten::native_group_norm(%" #in ") {num_groups = 4, channels_last = true" more "}\n"
+static void so_are_large_images_of_norms(void **state) {
+  (void)state;
+  const char *level = "avx512_amx";
+  expect_changes(level, IMAGE(100) NORM(6, 5, "") PART(7, 6) LAST, 2);
+  expect_changes(level, IMAGE(100) NORM(6, 5, ", act = \"relu\", act_a = 0, act_b = 0") PART(7, 6) LAST, 2);
+  expect_changes(level, IMAGE(100) NORM(7, 5, "") LAST, 2); /* its result says that it is f32 */
+  expect_changes(level, IMAGE(100) NORM(6, 5, "") NORM(8, 6, "") PART(7, 8) LAST, 3);
+  expect_changes(level, IMAGE(90) NORM(6, 5, "") PART(7, 6) LAST, 0);
+  expect_changes("avx512_bf16", IMAGE(100) NORM(6, 5, "") PART(7, 6) LAST, 0);
+}
+
+static void so_are_borders_and_repetitions(void **state) {
+  (void)state;
+#define TABLES                                                                                    \
+  "const %10: i64[8] = {0, 1, 1, 0, 0, 1, 1, 0}\nconst %11: i64[8] = {0, 1, 1, 1, 0, 1, 1, -1}\n" \
+  "const %12: f32[4] = {1, 2, 2, 1}\n"
+#define MIRROR(out, in, pads) "%" #out " = aten::reflection_pad(%" #in ", %" #pads ")\n"
+#define LARGER(out, in, mode) "%" #out " = td::resize(%" #in ", -, %12) {mode = \"" mode "\"}\n"
+  const char *level = "avx512_amx";
+  expect_changes(level, INPUTS TABLES PART(5, 0) MIRROR(6, 5, 10) PART(7, 6) LAST, 2);
+  expect_changes(level, INPUTS TABLES PART(5, 0) MIRROR(6, 5, 11) PART(7, 6) LAST, 0);
+  expect_changes(level, INPUTS TABLES PART(5, 0) LARGER(6, 5, "nearest") PART(7, 6) LAST, 2);
+  expect_changes(level, INPUTS TABLES PART(5, 0) LARGER(6, 5, "linear") PART(7, 6) LAST, 0);
+  expect_changes(level, INPUTS TABLES PART(5, 0) LARGER(6, 5, "nearest") MIRROR(8, 6, 10) PART(7, 8) LAST, 3);
+  expect_changes(level, INPUTS TABLES MIRROR(6, 0, 10) PART(7, 6) LAST, 0);
+  /* by way of a mover to a norm */
+  expect_changes(level, IMAGE(100) TABLES MIRROR(6, 5, 10) NORM(7, 6, "") LAST, 3);
+}
+
 static void others_stay(void **state) {
   (void)state;
   /* an output; another reader; a bias; a matrix that is none of pairs; a chain in front, and one behind */
@@ -170,6 +201,8 @@ int main(void) {
                                      cmocka_unit_test(so_are_slices),
                                      cmocka_unit_test(so_are_images_of_expansions),
                                      cmocka_unit_test(so_are_large_images_under_windows),
+                                     cmocka_unit_test(so_are_large_images_of_norms),
+                                     cmocka_unit_test(so_are_borders_and_repetitions),
                                      cmocka_unit_test(others_stay)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -107,4 +107,9 @@ V_INLINE void p_round_row(uint16_t *to, const float *from, int64_t n) {
     p_store(to + i, v_load_n(from + i, lanes), lanes);
   }
 }
+/* n numbers as floats. */
+V_INLINE void p_widen_row(float *to, const uint16_t *from, int64_t n) {
+  for (; n >= V_LANES; n -= V_LANES, from += V_LANES, to += V_LANES) v_store(to, p_load_whole(from));
+  if (n > 0) v_store_n(to, p_load(from, n), n);
+}
 #endif

@@ -12,6 +12,7 @@
  *                                                 (ONNX LRN 1)
  * Ba et al. 2016; Zhang, Sennrich 2019; Ioffe, Szegedy 2015; Wu, He 2018; Krizhevsky et al. 2012. */
 #include "ops/common/kernel_priv.h"
+#include "ops/common/epilogue_priv.h"
 #include "ops/common/lower_priv.h"
 
 #include <math.h>
@@ -311,16 +312,22 @@ static double param_at(const group_param *p, int64_t channel) {
 static td_status infer_group_norm(ir_infer *ctx) {
   if (base_attr_has(ctx->attrs, KERN_GROUP_NORM_ACT)) {
     const char *act = base_attr_str(ctx->attrs, KERN_GROUP_NORM_ACT);
-    if (kern_act_find(act) == KERN_ACT_COUNT || ir_in(ctx, 0)->type.dtype != TD_F32)
+    if (kern_act_find(act) == KERN_ACT_COUNT ||
+        (ir_in(ctx, 0)->type.dtype != TD_F32 && !base_attr_has(ctx->attrs, KERN_GROUP_NORM_RESULT)))
       return ir_infer_fail(ctx, "there is no activation '%s' of this type", act);
     if (!base_attr_has(ctx->attrs, KERN_GROUP_NORM_ACT_A) || !base_attr_has(ctx->attrs, KERN_GROUP_NORM_ACT_B))
       return ir_infer_fail(ctx, "act needs act_a and act_b");
   }
-  return infer_with_channels(ctx);
+  TRY(infer_with_channels(ctx));
+  if (!base_attr_has(ctx->attrs, KERN_GROUP_NORM_RESULT)) return TD_OK;
+  const td_dtype x = ir_in(ctx, 0)->type.dtype, result = (td_dtype)base_attr_int(ctx->attrs, KERN_GROUP_NORM_RESULT);
+  if ((x != TD_F32 && x != TD_BF16) || (result != TD_F32 && result != TD_BF16))
+    return ir_infer_fail(ctx, "its result cannot be %s", td_dtype_name(result));
+  ctx->out[0].type.dtype = result;
+  return TD_OK;
 }
 
-static void activate(const base_call *call) {
-  const base_tensor *y = base_out(call, 0);
+static void activate(const base_call *call, const base_tensor *y) {
   const kern_act_of act = kern_act_at(call->attrs, KERN_GROUP_NORM_ACT);
   base_f32 *to = y->data;
   for (int64_t i = 0; act.act != KERN_ACT_none && i < base_tensor_numel(y); i++)
@@ -328,8 +335,9 @@ static void activate(const base_call *call) {
 }
 
 static td_status group_norm_reference(const base_call *call) {
-  const base_tensor *x = base_in(call, 0), *y = base_out(call, 0);
-  bool last = base_attr_int(call->attrs, KERN_GROUP_NORM_LAST);
+  const base_tensor *x = base_in(call, 0), *out = base_out(call, 0), *y = out;
+  bool last = base_attr_int(call->attrs, KERN_GROUP_NORM_LAST),
+       wide = base_attr_has(call->attrs, KERN_GROUP_NORM_RESULT);
   int64_t channels = x->dims[last ? x->rank - 1 : 1], groups = base_attr_int(call->attrs, KERN_GROUP_NORM_GROUPS);
   if (base_tensor_numel(x) == 0) return TD_OK;
   if (groups == 0) groups = channels;
@@ -340,20 +348,29 @@ static td_status group_norm_reference(const base_call *call) {
   group_param weight, bias;
   TRY(group_param_of(call, 1, channels, groups, 1, &weight));
   TRY(group_param_of(call, 2, channels, groups, 0, &bias));
-  const void *data = ops_dense(call, 0);
+  const void *data = wide ? (const void *)ops_dense_f32(call, 0) : ops_dense(call, 0);
   double *row = base_call_scratch(call, (size_t)count, sizeof *row);
-  if (!data || !row) return base_no_memory(call->err, "scratch");
+  float *floats = wide ? base_call_scratch(call, (size_t)base_tensor_numel(x), sizeof *floats) : NULL;
+  if (!data || !row || (wide && !floats)) return base_no_memory(call->err, "scratch");
+  const base_tensor rounded_later = base_tensor_of(floats, TD_F32, x->rank, x->dims);
+  if (wide) y = &rounded_later;
   for (int64_t lane = 0; lane < x->dims[0] * groups; lane++) {
     int64_t first = lane % groups * width, offset = lane / groups * channels * plane + first * next;
-    for (int64_t w = 0; w < width; w++) load_steps(x->dtype, data, offset + w * next, step, plane, row + w * plane);
+    for (int64_t w = 0; w < width; w++) load_steps(y->dtype, data, offset + w * next, step, plane, row + w * plane);
     double center = mean_of(row, count);
     double inverse = 1 / sqrt(spread_of(row, count, center) + base_attr_float(call->attrs, KERN_GROUP_NORM_EPS));
     for (int64_t w = 0; w < width; w++)
       affine_row(y, data, offset + w * next, step, plane, center, inverse * param_at(&weight, first + w),
                  param_at(&bias, first + w));
   }
-  activate(call);
+  activate(call, y);
+  if (wide) base_convert(out->dtype, out->data, TD_F32, floats, base_tensor_numel(x), false);
   return TD_OK;
+}
+
+static bool takes_f32(const ir_kernel_query *query, uint32_t i) {
+  const ir_info *info = i < query->in_count ? query->in[i] : NULL;
+  return !info || info->type.dtype == TD_F32;
 }
 
 /* weight and bias have one element per channel. */
@@ -365,7 +382,11 @@ static const kern_row *group_norm_kernel(const ir_kernel_query *query) {
     const ir_info *p = query->in[i];
     if (p && (p->type.rank != 1 || p->type.dims[0] != channels)) return NULL;
   }
-  return ops_kernel_f32(query, KERN_GROUP_NORM);
+  const bool narrow = query->out->type.dtype == TD_BF16;
+  if (!base_attr_has(query->attrs, KERN_GROUP_NORM_RESULT) || (x->dtype == TD_F32 && !narrow))
+    return ops_kernel_f32(query, KERN_GROUP_NORM);
+  const bool takes = base_attr_int(query->attrs, KERN_GROUP_NORM_LAST) && takes_f32(query, 1) && takes_f32(query, 2);
+  return takes ? kern_select(KERN_GROUP_NORM, TD_BF16, query->isa) : NULL;
 }
 
 /* ---- local response normalisation over channels (AlexNet): x / (bias + alpha / size * sum of squares)^beta ---- */
@@ -446,7 +467,14 @@ static void case_act(ir_case *c, kern_act act) {
 static bool group_cases(ir_case *c, uint32_t number) {
   static const int64_t groups[] = {0, 1, 2, 6};
   static const kern_act acts[] = {KERN_ACT_relu, KERN_ACT_silu, KERN_ACT_leaky_relu, KERN_ACT_clamp};
-  enum { PLAIN = 6, SMALL = 8 * OPS_COUNT(case_dtypes) };
+  enum { PLAIN = 6, SMALL = 8 * OPS_COUNT(case_dtypes), ALL = SMALL + PLAIN * (1 + OPS_COUNT(acts)), BF16 = 3 };
+  if (number >= ALL) { /* x, the result or both are bf16 */
+    const uint32_t form = (number - ALL) % BF16 + 1;
+    if (number >= ALL + BF16 * PLAIN) return false;
+    return group_cases(c, SMALL + PLAIN * (number % 2) + (number - ALL) / BF16) &&
+           (form & 2 || (ops_case_arg(c, ARG_DTYPE("result", TD_F32)), true)) &&
+           ops_case_bf16(c, (form & 1 ? BF16_X : 0) | (form & 2 ? BF16_RESULT : 0), 0);
+  }
   if (number >= SMALL) { /* blocks of channels, sums of several pieces; then with activations */
     number -= SMALL;
     if (number >= PLAIN * (1 + OPS_COUNT(acts))) return false;

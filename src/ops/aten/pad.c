@@ -103,11 +103,25 @@ static td_status infer_constant(ir_infer *ctx) {
 }
 static td_status infer_other(ir_infer *ctx) { return infer_pad(ctx, kern_pad_reflection.axes); }
 
-#define MODE(mode, FAMILY)                                                                               \
-  static td_status mode##_reference(const base_call *call) { return pad(call, &kern_pad_##mode); }       \
-  static const kern_row *mode##_kernel(const ir_kernel_query *query) {                                   \
-    return query->in[0] ? kern_select(KERN_##FAMILY##_PAD, query->in[0]->type.dtype, query->isa) : NULL; \
-  }
+/* Does the last axis stay as it is, with an even size? Kernels move pairs of bf16. */
+static bool keeps_pairs(const ir_kernel_query *query) {
+  const ir_type *x = &query->in[KERN_PAD_X]->type;
+  const ir_info *pads = query->in_count > KERN_PAD_PADS ? query->in[KERN_PAD_PADS] : NULL;
+  const bool all = x->rank > 0 && query->in_count == KERN_PAD_PADS + 1 && pads && pads->ints &&
+                   pads->int_count == 2 * (uint32_t)x->rank;
+  return all && base_dim_known(x->dims[x->rank - 1]) && x->dims[x->rank - 1] % 2 == 0 && pads->ints[x->rank - 1] == 0 &&
+         pads->ints[2 * x->rank - 1] == 0;
+}
+
+static const kern_row *pad_kernel(const ir_kernel_query *query, kern_family family) {
+  const td_dtype dtype = query->in[KERN_PAD_X] ? query->in[KERN_PAD_X]->type.dtype : TD_INVALID;
+  if (dtype == TD_INVALID || (dtype == TD_BF16 && !keeps_pairs(query))) return NULL;
+  return kern_select(family, dtype, query->isa);
+}
+
+#define MODE(mode, FAMILY)                                                                         \
+  static td_status mode##_reference(const base_call *call) { return pad(call, &kern_pad_##mode); } \
+  static const kern_row *mode##_kernel(const ir_kernel_query *query) { return pad_kernel(query, KERN_##FAMILY##_PAD); }
 MODE(constant, CONSTANT)
 MODE(reflection, REFLECTION)
 MODE(replication, REPLICATION)
@@ -149,8 +163,22 @@ static bool constant_cases(ir_case *c, uint32_t number) {
   return number < 4 || ops_case_ints(c, axes, 2);
 }
 
+/* Of bf16: pairs along the last axis; none of them; a last axis that changes, or moves. */
+static bool bf16_case(ir_case *c, uint32_t number) {
+  static const struct {
+    int64_t dims[4], pads[8];
+  } pairs[] = {
+      {{2, 5, 6, 34}, {0, 2, 1, 0, 0, 1, 3, 0}},  {{1, 7, 5, 2}, {0, 3, -1, 0, 0, 3, 4, 0}},
+      {{1, 5, 6, 33}, {0, 2, 1, 0, 0, 1, 3, 0}},  {{1, 5, 6, 32}, {0, 2, 1, 0, 0, 1, 3, 2}},
+      {{1, 3, 4, 16}, {0, 1, 0, 2, 0, 1, 0, -2}},
+  };
+  if (number >= OPS_COUNT(pairs)) return false;
+  return ops_case_in(c, TD_BF16, 4, pairs[number].dims, OPS_NORMAL, number) && ops_case_ints(c, pairs[number].pads, 8);
+}
+
 static bool other_cases(ir_case *c, uint32_t number) {
   static const int64_t axes[] = {1, 0};
+  if (number >= 6 + OPS_COUNT(images)) return bf16_case(c, number - 6 - OPS_COUNT(images));
   if (number >= 6) return image_case(c, number - 6);
   return ops_case_in(c, TD_F32, OPS_DIMS(3, 5), OPS_NORMAL, number) && ops_case_ints(c, case_pads[number % 3], 4) &&
          (number < 3 || ops_case_ints(c, axes, 2));

@@ -132,9 +132,33 @@ static td_status resize_reference(const base_call *call) {
   return finish(call, from);
 }
 
+/* Is the last axis not among those that change? */
+static bool keeps_last(const ir_kernel_query *query) {
+  const ir_info *given = query->in_count > KERN_RESIZE_SCALES ? query->in[KERN_RESIZE_SCALES] : NULL;
+  const base_tensor *scales = given ? given->constant : NULL;
+  const ir_type *x = &query->in[KERN_RESIZE_X]->type;
+  int32_t axes[BASE_MAX_RANK];
+  uint32_t count;
+  if (x->rank < 1 || (given && !scales) || kern_resize_list(query->attrs, x->rank, axes, &count) != TD_OK) return false;
+  for (uint32_t i = 0; scales && base_tensor_numel(scales) == count && i < count; i++)
+    if (axes[i] == x->rank - 1 && base_load_f64(scales->dtype, scales->data, i * scales->strides[0]) != 1) return false;
+  return x->dims[x->rank - 1] == query->out->type.dims[x->rank - 1];
+}
+
+/* Kernels move pairs of bf16. */
+static bool moves_pairs(const ir_kernel_query *query) {
+  const base_dim last = query->in[KERN_RESIZE_X]->type.dims[query->in[KERN_RESIZE_X]->type.rank - 1];
+  return keeps_last(query) && base_dim_known(last) && last % 2 == 0 &&
+         strcmp(base_attr_str(query->attrs, KERN_RESIZE_MODE), "nearest") == 0 &&
+         strcmp(base_attr_str(query->attrs, KERN_RESIZE_POLICY), "stretch") == 0 &&
+         strcmp(base_attr_str(query->attrs, KERN_RESIZE_COORDINATES), "tf_crop_and_resize") != 0;
+}
+
 static const kern_row *resize_kernel(const ir_kernel_query *query) {
-  bool f32 = query->in[KERN_RESIZE_X] && query->in[KERN_RESIZE_X]->type.dtype == TD_F32;
-  return f32 ? kern_select(KERN_RESIZE, TD_F32, query->isa) : NULL;
+  const td_dtype dtype = query->in[KERN_RESIZE_X] ? query->in[KERN_RESIZE_X]->type.dtype : TD_INVALID;
+  const bool takes =
+      dtype == TD_F32 || (dtype == TD_BF16 && query->in[KERN_RESIZE_X]->type.rank > 0 && moves_pairs(query));
+  return takes ? kern_select(KERN_RESIZE, dtype, query->isa) : NULL;
 }
 
 /* ---- test cases ---- */
@@ -189,12 +213,33 @@ static const struct {
     {2, {5, 6}, {5, 6}, "linear", "half_pixel", false, OPS_NORMAL},
 };
 
+/* Of bf16, by sizes and by scales: pairs along the last axis, any bits among them; none of them; a last axis that
+ * changes; numbers that are mixed. */
+static bool bf16_case(ir_case *c, uint32_t number) {
+  static const struct {
+    int64_t in[4], out[4];
+    double scale; /* of the last axis */
+    const char *mode;
+  } pairs[] = {
+      {{2, 4, 5, 34}, {2, 8, 11, 34}, 1, "nearest"},  {{1, 9, 7, 700}, {1, 4, 14, 700}, 1, "nearest"},
+      {{1, 4, 5, 33}, {1, 8, 11, 33}, 1, "nearest"},  {{1, 4, 5, 16}, {1, 8, 11, 32}, 2, "nearest"},
+      {{1, 3, 4, 2}, {1, 6, 8, 2}, 1.125, "nearest"}, {{1, 3, 4, 16}, {1, 6, 8, 16}, 1, "linear"},
+  };
+  if (number >= 2 * OPS_COUNT(pairs)) return false;
+  const int64_t *in = pairs[number / 2].in, *out = pairs[number / 2].out;
+  double scales[] = {1, 0, 0, pairs[number / 2].scale};
+  for (int i = 1; i < 3; i++) scales[i] = (double)out[i] / (double)in[i];
+  ops_case_arg(c, ARG_STR("mode", pairs[number / 2].mode));
+  if (!ops_case_in(c, TD_BF16, 4, in, OPS_SPECIAL, number)) return false;
+  return number % 2 ? case_scales(c, scales, 4) : ops_case_absent(c) && ops_case_absent(c) && ops_case_ints(c, out, 4);
+}
+
 static bool cases_resize(ir_case *c, uint32_t number) {
   static const td_dtype dtypes[] = {TD_F32, TD_F64, TD_F16, TD_U8};
   const uint32_t small = 4 * OPS_COUNT(dtypes);
   if (number < small) return small_cases(c, dtypes[number / 4], number);
   number -= small;
-  if (number >= OPS_COUNT(large)) return false;
+  if (number >= OPS_COUNT(large)) return bf16_case(c, number - OPS_COUNT(large));
   ops_case_arg(c, ARG_STR("mode", large[number].mode));
   ops_case_arg(c, ARG_STR("coordinates", large[number].coordinates));
   ops_case_arg(c, ARG_BOOL("antialias", large[number].antialias));

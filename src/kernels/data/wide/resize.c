@@ -87,10 +87,19 @@ static void blend_many(float *to, const float *const *rows, const float *weights
   }
 }
 
+/* Any numbers of 32 bits, which no arithmetic may touch. */
+static void copy(float *to, const float *from, int64_t n) {
+  if (n > 16 * V_LANES) memcpy(to, from, (size_t)n * sizeof *to);
+  else
+    for (int64_t i = 0, count; i < n; i += V_LANES) {
+      const int64_t at = vector_at(i, n, &count);
+      row_store(to + at, row_load(from + at, count, v_zero()), count);
+    }
+}
+
 /* to = the sum of weights[t] * rows[t], n floats. */
 static void blend(float *to, const float *const *rows, const float *weights, int64_t taps, int64_t n) {
-  if (taps == 1 && weights[0] == 1 && n > 16 * V_LANES) memcpy(to, rows[0], (size_t)n * sizeof *to);
-  else if (taps == 1) blend_some(to, rows, weights, 1, n);
+  if (taps == 1 && weights[0] == 1) copy(to, rows[0], n);
   else if (taps == 2) blend_some(to, rows, weights, 2, n);
   else if (taps == 4) blend_some(to, rows, weights, 4, n);
   else blend_many(to, rows, weights, taps, n);

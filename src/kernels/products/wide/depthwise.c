@@ -108,13 +108,14 @@ static bool is_apart(const job *j) {
 
 /* The channels of a pixel. */
 static void copy_pixel(const job *j, const char *from, int64_t channels, float *to) {
-  const uint16_t *halves = (const uint16_t *)(const void *)from;
   const float *wide = (const float *)(const void *)from;
-  const bool narrow = j->x_size == sizeof *halves;
+  if (j->x_size != sizeof *to) {
+    p_widen_row(to, (const uint16_t *)(const void *)from, channels);
+    return;
+  }
   int64_t c = 0;
-  for (; c + V_LANES <= channels; c += V_LANES) v_store(to + c, narrow ? p_load_whole(halves + c) : v_load(wide + c));
-  const int64_t left = channels - c;
-  if (left) v_store_n(to + c, narrow ? p_load(halves + c, left) : v_load_n(wide + c, left), left);
+  for (; c + V_LANES <= channels; c += V_LANES) v_store(to + c, v_load(wide + c));
+  if (c < channels) v_store_n(to + c, v_load_n(wide + c, channels - c), channels - c);
 }
 
 /* Those of the lines that output rows [row, end) see which are not in j->copy yet, where there are `made`. */

@@ -1,8 +1,12 @@
 /* group_norm.c -- KERN_GROUP_NORM of aten::native_group_norm: x [n, c, plane...], or with channels_last [n, plane...,
  * c]; weight and bias have one element per channel. A group is a row of the first; of the second some columns, which
  * tasks take in blocks of whole groups. A column's mean and squares are those of its pieces, joined (Chan's formula),
- * so that memory is read once for both. An activation is applied to what has just been written. */
+ * so that memory is read once for both. An activation is applied to what has just been written.
+ *
+ * x of bf16 becomes floats, and floats the result of bf16, some rows at a time in L1. */
 #include "kernels/epilogue.h"
+#include "kernels/rows/group_norm_priv.h"
+#include "kernels/simd/pairs_priv.h"
 #include "kernels/simd/math_priv.h"
 #include "kernels/simd/wide/rows_priv.h"
 
@@ -17,6 +21,10 @@ ROW_SUM(spread_of, a, v_mul(v_sub(x, a), v_sub(x, a)))
 typedef struct group_norm {
   const float *x, *weight, *bias; /* weight, bias NULL: absent */
   float *y;
+  const uint16_t *x_16; /* instead of x; NULL: floats */
+  uint16_t *y_16;
+  float *room; /* for the floats of a piece, and of NEAR_ROWS rows */
+  void (*narrow)(uint16_t *to, const float *from, int64_t n);
   int64_t samples, channels, groups, width, plane; /* width: channels of a group */
   double eps;
   kern_act_rows act; /* NULL: none */
@@ -52,37 +60,49 @@ static void group_of_rows(const group_norm *g, int64_t lane) {
   }
 }
 
+/* Rows of `width` columns from element `at` of x on; *pitch: from one to the next. */
+static const float *rows_of(const group_norm *g, int64_t at, int64_t rows, int64_t width, int64_t *pitch) {
+  *pitch = g->channels;
+  if (!g->x_16) return g->x + at;
+  *pitch = width;
+  if (width == g->channels) p_widen_row(g->room, g->x_16 + at, rows * width);
+  else
+    for (int64_t r = 0; r < rows; r++) p_widen_row(g->room + r * width, g->x_16 + at + r * g->channels, width);
+  return g->room;
+}
+
 /* Mean and sum of squared distances from it over the plane, for `vectors` vectors of columns; of a single one `n`
  * lanes.
  */
-V_INLINE void column_moments(const group_norm *g, const float *x, const int vectors, int64_t n, float *to_mean,
+V_INLINE void column_moments(const group_norm *g, int64_t offset, const int vectors, int64_t n, float *to_mean,
                              float *to_squares) {
   const int chains = vectors == 1 ? VECTORS : 1; /* of additions: rows take turns where there are no vectors to */
   vf mean[VECTORS], squares[VECTORS];
   V_FOR(u, vectors) mean[u] = squares[u] = v_zero();
   for (int64_t from = 0; from < g->plane; from += PIECE) {
     const int64_t rows = base_min_i64(g->plane - from, PIECE);
-    const float *at = x + from * g->channels, *row = at;
+    int64_t pitch;
+    const float *at = rows_of(g, offset + from * g->channels, rows, (vectors - 1) * V_LANES + n, &pitch), *row = at;
     const float part = (float)rows / (float)(from + rows);
     vf sum[VECTORS], spread[VECTORS];
     V_FOR(i, VECTORS) sum[i] = spread[i] = v_zero();
     int64_t k = 0;
-    for (; k + chains <= rows; k += chains, row += chains * g->channels) V_FOR(i, VECTORS) {
-        const float *from_row = row + i / vectors * g->channels;
-        if (i % vectors == 0) __builtin_prefetch(from_row + AHEAD * g->channels);
+    for (; k + chains <= rows; k += chains, row += chains * pitch) V_FOR(i, VECTORS) {
+        const float *from_row = row + i / vectors * pitch;
+        if (i % vectors == 0) __builtin_prefetch(from_row + AHEAD * pitch);
         sum[i] = v_add(sum[i], vectors == 1 ? row_load(from_row, n, v_zero()) : v_load(from_row + i * V_LANES));
       }
-    for (; k < rows; k++, row += g->channels) sum[0] = v_add(sum[0], row_load(row, n, v_zero()));
+    for (; k < rows; k++, row += pitch) sum[0] = v_add(sum[0], row_load(row, n, v_zero()));
     if (chains > 1) sum[0] = v_add(v_add(sum[0], sum[1]), v_add(sum[2], sum[3]));
     V_FOR(u, vectors) sum[u] = v_div(sum[u], v_set((float)rows));
     row = at;
-    for (k = 0; k + chains <= rows; k += chains, row += chains * g->channels) V_FOR(i, VECTORS) {
-        const float *from_row = row + i / vectors * g->channels;
+    for (k = 0; k + chains <= rows; k += chains, row += chains * pitch) V_FOR(i, VECTORS) {
+        const float *from_row = row + i / vectors * pitch;
         const vf d =
             v_sub(vectors == 1 ? row_load(from_row, n, v_zero()) : v_load(from_row + i * V_LANES), sum[i % vectors]);
         spread[i] = v_fma(d, d, spread[i]);
       }
-    for (; k < rows; k++, row += g->channels) {
+    for (; k < rows; k++, row += pitch) {
       const vf d = v_sub(row_load(row, n, v_zero()), sum[0]);
       spread[0] = v_fma(d, d, spread[0]);
     }
@@ -118,42 +138,61 @@ static void join_groups(const group_norm *g, float *means, float *squares, int64
   }
 }
 
+/* Columns of a row; y may be x. */
+static void affine_columns(const float *x, const float *sums, int64_t width, float *y) {
+  const float *center = sums, *scale = sums + width, *shift = sums + 2 * width;
+  const int64_t whole = width - width % V_LANES, rest = width - whole;
+  for (int64_t c = 0; c < whole; c += V_LANES)
+    v_store(y + c, v_fma(v_sub(v_load(x + c), v_load(center + c)), v_load(scale + c), v_load(shift + c)));
+  if (!rest) return;
+  const vf d = v_sub(v_load_n(x + whole, rest), v_load_n(center + whole, rest));
+  v_store_n(y + whole, v_fma(d, v_load_n(scale + whole, rest), v_load_n(shift + whole, rest)), rest);
+}
+
+/* Some rows from element `at` on; `sums`: centers, scales and shifts of the columns. */
+static void finish_rows(const group_norm *g, int64_t at, int64_t rows, int64_t width, const float *sums) {
+  int64_t pitch;
+  const float *x = rows_of(g, at, rows, width, &pitch);
+  float *y = g->y_16 ? g->room : g->y + at;
+  const int64_t to_pitch = g->y_16 ? width : g->channels;
+  for (int64_t r = 0; r < rows; r++) {
+    for (int64_t c = 0; !g->y_16 && c < width; c += 16) __builtin_prefetch(y + (r + AHEAD) * to_pitch + c, 1);
+    affine_columns(x + r * pitch, sums, width, y + r * to_pitch);
+  }
+  if (g->act) g->act(y, to_pitch, rows, width, g->a, g->b);
+  if (g->y_16 && width == g->channels) g->narrow(g->y_16 + at, y, rows * width);
+  else
+    for (int64_t r = 0; g->y_16 && r < rows; r++) g->narrow(g->y_16 + at + r * g->channels, y + r * width, width);
+}
+
 /* Channels [first, first + width) of a sample, whole groups; `sums` has room for 3 * width. */
 static void groups_of_columns(const group_norm *g, int64_t sample, int64_t first, int64_t width, float *sums) {
   const int64_t offset = sample * g->plane * g->channels + first;
   float *center = sums, *scale = sums + width, *shift = sums + 2 * width;
-  const float *x = g->x + offset;
   int64_t done = 0;
   for (; done + VECTORS * V_LANES <= width; done += VECTORS * V_LANES)
-    column_moments(g, x + done, VECTORS, V_LANES, center + done, scale + done);
+    column_moments(g, offset + done, VECTORS, V_LANES, center + done, scale + done);
   for (; done < width; done += V_LANES)
-    column_moments(g, x + done, 1, base_min_i64(V_LANES, width - done), center + done, scale + done);
+    column_moments(g, offset + done, 1, base_min_i64(V_LANES, width - done), center + done, scale + done);
   join_groups(g, center, scale, width);
   for (int64_t c = 0; c < width; c++) {
     if (g->weight) scale[c] *= g->weight[first + c];
     shift[c] = g->bias ? g->bias[first + c] : 0;
   }
-  float *y = g->y + offset;
-  const int64_t whole = width - width % V_LANES, rest = width - whole;
-  for (int64_t k = 0; k < g->plane; k++, x += g->channels, y += g->channels) {
-    for (int64_t c = 0; c < width; c += 16) __builtin_prefetch(y + AHEAD * g->channels + c, 1);
-    for (int64_t c = 0; c < whole; c += V_LANES)
-      v_store(y + c, v_fma(v_sub(v_load(x + c), v_load(center + c)), v_load(scale + c), v_load(shift + c)));
-    if (rest) {
-      const vf d = v_sub(v_load_n(x + whole, rest), v_load_n(center + whole, rest));
-      v_store_n(y + whole, v_fma(d, v_load_n(scale + whole, rest), v_load_n(shift + whole, rest)), rest);
-    }
-    const int64_t near = k % NEAR_ROWS;
-    if (g->act && (near == NEAR_ROWS - 1 || k == g->plane - 1))
-      g->act(y - near * g->channels, g->channels, near + 1, width, g->a, g->b);
-  }
+  for (int64_t k = 0; k < g->plane; k += NEAR_ROWS)
+    finish_rows(g, offset + k * g->channels, base_min_i64(NEAR_ROWS, g->plane - k), width, sums);
 }
 
-static td_status run_columns(const base_call *call, const group_norm *g) {
+static td_status run_columns(const base_call *call, group_norm *g) {
   const int64_t least = base_min_i64(g->channels, COLUMNS);
   int64_t joined = base_max_i64(1, (least + g->width - 1) / g->width), width = joined * g->width;
   int64_t blocks = (g->groups + joined - 1) / joined;
   float *sums = base_call_scratch(call, 3 * (size_t)width, sizeof *sums);
+  if (g->x_16 || g->y_16) {
+    const int64_t piece = PIECE * VECTORS * V_LANES, rows = NEAR_ROWS * base_min_i64(width, g->channels);
+    g->room = base_call_scratch(call, (size_t)base_max_i64(piece, rows), sizeof *g->room);
+    if (!g->room) return base_no_memory(call->err, "scratch");
+  }
   if (!sums) return base_no_memory(call->err, "scratch");
   uint32_t total = (uint32_t)(g->samples * blocks);
   for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total)) {
@@ -163,8 +202,8 @@ static td_status run_columns(const base_call *call, const group_norm *g) {
   return TD_OK;
 }
 
-td_status KERN_NAME(group_norm)(const base_call *call) {
-  const base_tensor *x = base_in(call, 0), *weight = base_in(call, 1), *bias = base_in(call, 2);
+td_status KERN_NAME(group_norm_by)(const base_call *call, void (*narrow)(uint16_t *to, const float *from, int64_t n)) {
+  const base_tensor *x = base_in(call, 0), *y = base_out(call, 0), *weight = base_in(call, 1), *bias = base_in(call, 2);
   bool last = base_attr_int(call->attrs, KERN_GROUP_NORM_LAST);
   int64_t channels = x->dims[last ? x->rank - 1 : 1], groups = base_attr_int(call->attrs, KERN_GROUP_NORM_GROUPS), each;
   if (groups == 0) groups = channels;
@@ -177,19 +216,22 @@ td_status KERN_NAME(group_norm)(const base_call *call) {
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "%lld channels do not make %lld groups", (long long)channels,
                      (long long)groups);
   const kern_act_of act = kern_act_at(call->attrs, KERN_GROUP_NORM_ACT);
-  const group_norm g = {.x = x->data,
-                        .weight = weight ? weight->data : NULL,
-                        .bias = bias ? bias->data : NULL,
-                        .y = base_out(call, 0)->data,
-                        .samples = x->dims[0],
-                        .channels = channels,
-                        .groups = groups,
-                        .width = channels / groups,
-                        .plane = base_tensor_numel(x) / x->dims[0] / channels,
-                        .eps = base_attr_float(call->attrs, KERN_GROUP_NORM_EPS),
-                        .act = act.act == KERN_ACT_none ? NULL : KERN_NAME(act_rows)[act.act],
-                        .a = act.a,
-                        .b = act.b};
+  group_norm g = {.x = x->data,
+                  .weight = weight ? weight->data : NULL,
+                  .bias = bias ? bias->data : NULL,
+                  .y = y->data,
+                  .x_16 = x->dtype == TD_BF16 ? x->data : NULL,
+                  .y_16 = y->dtype == TD_BF16 ? y->data : NULL,
+                  .narrow = narrow,
+                  .samples = x->dims[0],
+                  .channels = channels,
+                  .groups = groups,
+                  .width = channels / groups,
+                  .plane = base_tensor_numel(x) / x->dims[0] / channels,
+                  .eps = base_attr_float(call->attrs, KERN_GROUP_NORM_EPS),
+                  .act = act.act == KERN_ACT_none ? NULL : KERN_NAME(act_rows)[act.act],
+                  .a = act.a,
+                  .b = act.b};
   if (last) return run_columns(call, &g);
   uint32_t total = row_tasks(g.samples * groups, g.width * g.plane, &each);
   for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total))
@@ -197,3 +239,5 @@ td_status KERN_NAME(group_norm)(const base_call *call) {
       group_of_rows(&g, lane);
   return TD_OK;
 }
+
+td_status KERN_NAME(group_norm)(const base_call *call) { return KERN_NAME(group_norm_by)(call, NULL); }

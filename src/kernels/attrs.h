@@ -214,6 +214,12 @@ enum { KERN_LAYER_NORM_LIST(KERN_ATTR_POSITION) KERN_LAYER_NORM_ATTRS };
 enum { KERN_ADD_NORM_LIST(KERN_ATTR_POSITION) };
 
 /* act: what follows, of epilogue.h; absent: nothing. */
+/* Of aten::matmul and td::mix. `pairs`: operands are rounded to bf16. */
+#define KERN_MATMUL_LIST(X)                               \
+  X(KERN_MATMUL_PAIRS, OPTIONAL, "pairs", BASE_ATTR_BOOL) \
+  X(KERN_MATMUL_CHAIN, OPTIONAL, "chain", BASE_ATTR_INTS)
+enum { KERN_MATMUL_LIST(KERN_ATTR_POSITION) };
+
 #define KERN_GROUP_NORM_LIST(X)                                \
   X(KERN_GROUP_NORM_GROUPS, INT, "num_groups", 0)              \
   X(KERN_GROUP_NORM_EPS, FLOAT, "eps", 1e-5)                   \

@@ -29,9 +29,9 @@ struct image_product {
   int64_t x_pixel, x_line, x_plane, x_sample, x_group; /* bytes from one to the next */
   bool lies;     /* x is the image: lines are merged, and runs fill whole blocks */
   const char *w; /* [group][panel][run][block]... */
-  /* Makes some panels of these, which w has in another form, for all their tiles, and up to four lines of the cache
-   * more; NULL: they lie. */
-  void (*unpack)(const image_product *p, int64_t panel, int64_t panels, char *to);
+  /* Makes some panels of a group of these, which w has in another form, for all their tiles, and up to four lines of
+   * the cache more; NULL: they lie. */
+  void (*unpack)(const image_product *p, int64_t group, int64_t panel, int64_t panels, char *to);
   int64_t weights;      /* bytes of a column of these that meet a word */
   const int32_t *start; /* what sums begin with, V_LANES of each panel; NULL: zeros */
   /* Lines [first, last) of a plane of a sample, a group's channels, one behind the other, where they are not those of

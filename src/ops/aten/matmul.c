@@ -76,12 +76,14 @@ td_status ops_infer_matmul(ir_infer *ctx, uint32_t a_index, uint32_t b_index, td
   return ir_out(ctx, 0, dtype, rank, dims);
 }
 
-static const ir_attr matmul_attrs[] = {ATTR_OPTIONAL("chain", BASE_ATTR_INTS)};
+static const ir_attr matmul_attrs[] = {KERN_MATMUL_LIST(OPS_ATTR_ROW)};
 
 static td_status infer_matmul(ir_infer *ctx) {
   TRY(ops_same_dtype(ctx, 0, 1));
   TRY(ops_infer_matmul(ctx, 0, 1, ir_in(ctx, 0)->type.dtype));
-  if (base_attr_has(ctx->attrs, 0) && (ctx->out[0].type.dtype != TD_F32 || ir_in(ctx, 1)->type.rank < 2))
+  if (ops_has_pairs(ctx->attrs) && ctx->out[0].type.dtype != TD_F32) return ir_infer_fail(ctx, "pairs are made of f32");
+  if (base_attr_has(ctx->attrs, KERN_MATMUL_CHAIN) &&
+      (ctx->out[0].type.dtype != TD_F32 || ir_in(ctx, 1)->type.rank < 2))
     return ir_infer_fail(ctx, "a chain follows rows of f32 alone");
   return ops_infer_chain(ctx, 2);
 }
@@ -127,10 +129,31 @@ td_status ops_multiply(const base_call *call, const base_tensor *a, const base_t
   return run(call, a->dtype, &p);
 }
 
+bool ops_has_pairs(const base_attrs *attrs) {
+  return base_attr_has(attrs, KERN_MATMUL_PAIRS) && base_attr_int(attrs, KERN_MATMUL_PAIRS);
+}
+
+bool ops_matmul_operand(const base_call *call, uint32_t i, td_dtype dtype, base_tensor *t) {
+  if (!ops_has_pairs(call->attrs)) return ops_typed(call, i, dtype, t);
+  const base_tensor *given = base_in(call, i);
+  const int64_t count = base_tensor_numel(given);
+  const base_f32 *dense = ops_dense_f32(call, i);
+  base_f32 *rounded = base_call_scratch(call, (size_t)count, sizeof *rounded);
+  for (int64_t k = 0; dense && rounded && k < count; k++) rounded[k] = base_round_to_bf16(dense[k]);
+  *t = base_tensor_of(rounded, TD_F32, given->rank, given->dims);
+  return dense && rounded;
+}
+
+const kern_row *ops_matmul_kernel(const ir_kernel_query *query) {
+  if (query->out[0].type.dtype != TD_F32) return NULL;
+  return kern_select(KERN_MATMUL, ops_has_pairs(query->attrs) ? TD_BF16 : TD_F32, query->isa);
+}
+
 static td_status matmul_reference(const base_call *call) {
   td_dtype dtype = ops_sum_dtype(base_out(call, 0)->dtype);
   base_tensor a, b;
-  if (!ops_typed(call, 0, dtype, &a) || !ops_typed(call, 1, dtype, &b)) return base_no_memory(call->err, "scratch");
+  if (!ops_matmul_operand(call, 0, dtype, &a) || !ops_matmul_operand(call, 1, dtype, &b))
+    return base_no_memory(call->err, "scratch");
   void *c = take_sums(call, dtype);
   if (!c) return base_no_memory(call->err, "scratch");
   TRY(ops_multiply(call, &a, &b, base_out(call, 0), c));
@@ -190,6 +213,9 @@ static bool case_f32(ir_case *c, uint32_t number) {
 
 static bool cases_matmul(ir_case *c, uint32_t number) {
   static const td_dtype dtypes[] = {TD_F32, TD_F64, TD_F16, TD_BF16, TD_I64, TD_I32, TD_U8};
+  enum { PAIRS = 100 }; /* the same as pairs from here on */
+  if (number >= PAIRS) ops_case_arg(c, ARG_BOOL("pairs", true));
+  if (number >= PAIRS) return case_f32(c, number - PAIRS);
   if (number >= 6 * OPS_COUNT(dtypes)) return case_f32(c, number - 6 * OPS_COUNT(dtypes));
   td_dtype d = dtypes[number / 6];
   switch (number % 6) {
@@ -309,10 +335,6 @@ static bool cases_gemm(ir_case *c, uint32_t number) {
                       : ops_case_in(c, d, OPS_DIMS(3, 1), OPS_NORMAL, 4);
 }
 
-static const kern_row *matmul_kernel(const ir_kernel_query *query) {
-  return query->out[0].type.dtype == TD_F32 ? kern_select(KERN_MATMUL, TD_F32, query->isa) : NULL;
-}
-
 static const kern_row *gemm_kernel(const ir_kernel_query *query) {
   return query->out[0].type.dtype == TD_F32 ? kern_select(KERN_GEMM, TD_F32, query->isa) : NULL;
 }
@@ -330,7 +352,7 @@ const ir_op ops_matmul[] = {
      .attr_count = OPS_COUNT(matmul_attrs),
      .infer = infer_matmul,
      .reference = matmul_reference,
-     .kernel = matmul_kernel,
+     .kernel = ops_matmul_kernel,
      .flops = flops_matmul,
      .rtol = 1e-4f,
      .atol = 1e-5f,

@@ -40,6 +40,10 @@ GEMM_DECLARE(uint64_t, base_u64, u64); /* all integers: sums modulo 2^64, so mod
 /* Operand `i` as a tensor of `dtype` (f32, f64 or i64): itself, strides and all, where it has that dtype, else a dense
  * converted copy in scratch. False: out of memory. */
 bool ops_typed(const base_call *call, uint32_t i, td_dtype dtype, base_tensor *t);
+/* Of aten::matmul and td::mix: are the operands rounded to bf16? Operand `i`, so or as ops_typed; their kernel. */
+bool ops_has_pairs(const base_attrs *attrs);
+bool ops_matmul_operand(const base_call *call, uint32_t i, td_dtype dtype, base_tensor *t);
+const kern_row *ops_matmul_kernel(const ir_kernel_query *query);
 /* The dtype in which products of `dtype` are summed: f32 for f32 and the 16-bit floats, f64, or i64 for integers. */
 td_dtype ops_sum_dtype(td_dtype dtype);
 /* Shape of aten::matmul of operands `a` and `b` as out[0] of `dtype`. */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum { IN_W, IN_X, IN_END };
-static const ir_attr attrs[] = {ATTR_OPTIONAL("chain", BASE_ATTR_INTS)};
+static const ir_attr attrs[] = {KERN_MATMUL_LIST(OPS_ATTR_ROW)};
 
 static td_status infer(ir_infer *ctx) {
   const ir_type *w = &ir_in(ctx, IN_W)->type, *x = &ir_in(ctx, IN_X)->type;
@@ -26,11 +26,12 @@ static td_status infer(ir_infer *ctx) {
 
 static td_status reference(const base_call *call) {
   const base_tensor *out = base_out(call, 0);
-  TRY(ops_multiply(call, base_in(call, IN_W), base_in(call, IN_X), out, out->data));
+  base_tensor w, x;
+  if (!ops_matmul_operand(call, IN_W, TD_F32, &w) || !ops_matmul_operand(call, IN_X, TD_F32, &x))
+    return base_no_memory(call->err, "scratch");
+  TRY(ops_multiply(call, &w, &x, out, out->data));
   return ops_apply_chain(call);
 }
-
-static const kern_row *kernel(const ir_kernel_query *query) { return kern_select(KERN_MATMUL, TD_F32, query->isa); }
 
 static double flops(const ir_info *const *in, const ir_info *out, const base_attrs *a) {
   (void)a;
@@ -52,8 +53,10 @@ static bool cases(ir_case *c, uint32_t number) {
                 {13, 3, {3, 40, 130}}, {0, 3, {2, 3, 4}},   {6, 3, {0, 3, 4}},      {6, 3, {2, 0, 5}},
                 {3, 3, {3, 4, 0}},     {70, 3, {2, 9, 1}},  {24, 4, {1, 2, 65, 7}}, {196, 3, {1, 196, 40}},
                 {2, 3, {2, 300, 17}},  {12, 3, {5, 12, 64}}};
-  if (number >= 2 * OPS_COUNT(shapes)) return false;
-  const uint32_t which = number / 2;
+  if (number >= 3 * OPS_COUNT(shapes)) return false;
+  const bool pairs = number >= 2 * OPS_COUNT(shapes);
+  const uint32_t which = pairs ? number - 2 * OPS_COUNT(shapes) : number / 2;
+  if (pairs) ops_case_arg(c, ARG_BOOL("pairs", true));
   const int32_t rank = shapes[which].rank;
   int64_t y[4], w[2] = {shapes[which].n, shapes[which].x[rank - 2]};
   memcpy(y, shapes[which].x, sizeof y);
@@ -74,7 +77,7 @@ const ir_op ops_mix[] = {
      .by_sample = UINT8_MAX & ~(1 << IN_W),
      .infer = infer,
      .reference = reference,
-     .kernel = kernel,
+     .kernel = ops_matmul_kernel,
      .flops = flops,
      .rtol = 1e-4f,
      .atol = 1e-4f},

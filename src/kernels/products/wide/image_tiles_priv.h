@@ -135,7 +135,7 @@ static void multiply_tile(const image_product *p, const block *b, const rows_cut
 /* Some panels times all tiles: some runs after the other where L2 does not hold the weights of all. */
 static void multiply_panels(const image_product *p, const block *b, rows_cut cut, int64_t panel, int64_t panels) {
   const int64_t tiles = cut.spans * cut.tiles, together = tiles > 1 ? p->together : p->runs;
-  if (p->unpack) p->unpack(p, panel, panels, p->unpacked);
+  if (p->unpack) p->unpack(p, b->group, panel, panels, p->unpacked);
   do {
     cut.runs = base_min_i64(together, p->runs - cut.run);
     for (int64_t tile = 0; tile < tiles; tile++) multiply_tile(p, b, &cut, tile, panel, panels);

@@ -2,21 +2,12 @@
  * known before the call, so a task packs the columns of B that it needs, and copies rows of A whose elements do not lie
  * side by side. Neighbouring tasks share their columns: who takes several of them packs once. */
 #include "kernels/products/gemm_priv.h"
+#include "kernels/products/matmul_priv.h"
 #include "kernels/products/packing.h"
 #include "kernels/simd/wide/transpose_priv.h"
 
 enum { PACKED_FLOATS = 256 << 10 }; /* of B at a time, unless a group of panels is larger */
 enum { LITTLE = 256 /* elements of A, in one of many products */, LITTLE_TASK = 1 << 14 /* multiplications */ };
-
-/* C[batch] = A[batch] B[batch]. */
-typedef struct batches {
-  int64_t m, n, k, count;
-  int64_t a_row, a_column, b_row, b_column;
-  int32_t rank;
-  int64_t dims[BASE_MAX_RANK], a_strides[BASE_MAX_RANK], b_strides[BASE_MAX_RANK];
-  const float *a, *b;
-  float *c;
-} batches;
 
 /* What becomes of a finished chunk of C; NULL: nothing. */
 typedef void (*finish_chunk)(const base_call *call, float *c, int64_t first_row, int64_t rows, int64_t first_column,
@@ -34,7 +25,7 @@ static void batch_strides(const base_tensor *t, const base_tensor *out, int32_t 
 
 /* Rows of batches are rows of one matrix where B is the same for them and they lie one pitch apart: B is packed once.
  * The last dims of batches go in that way, as many as can. */
-static void merge_rows(batches *p) {
+static void merge_rows(matmul_batches *p) {
   int64_t row = p->a_row;
   for (int32_t i = p->rank - 1; p->m == 1 && i >= 0; i--)
     if (p->dims[i] != 1) {
@@ -51,21 +42,21 @@ static void merge_rows(batches *p) {
   }
 }
 
-static batches describe(const base_call *call) {
+matmul_batches KERN_NAME(matmul_batches)(const base_call *call) {
   const base_tensor *a = base_in(call, 0), *b = base_in(call, 1), *out = base_out(call, 0);
   int32_t ar = a->rank, br = b->rank;
-  batches p = {.k = a->dims[ar - 1],
-               .a_column = a->strides[ar - 1],
-               .m = ar > 1 ? a->dims[ar - 2] : 1,
-               .a_row = ar > 1 ? a->strides[ar - 2] : 0,
-               .n = br > 1 ? b->dims[br - 1] : 1,
-               .b_row = b->strides[br > 1 ? br - 2 : 0],
-               .b_column = br > 1 ? b->strides[br - 1] : 1,
-               .rank = out->rank - (ar > 1) - (br > 1),
-               .count = 1,
-               .a = a->data,
-               .b = b->data,
-               .c = out->data};
+  matmul_batches p = {.k = a->dims[ar - 1],
+                      .a_column = a->strides[ar - 1],
+                      .m = ar > 1 ? a->dims[ar - 2] : 1,
+                      .a_row = ar > 1 ? a->strides[ar - 2] : 0,
+                      .n = br > 1 ? b->dims[br - 1] : 1,
+                      .b_row = b->strides[br > 1 ? br - 2 : 0],
+                      .b_column = br > 1 ? b->strides[br - 1] : 1,
+                      .rank = out->rank - (ar > 1) - (br > 1),
+                      .count = 1,
+                      .a = a->data,
+                      .b = b->data,
+                      .c = out->data};
   for (int32_t i = 0; i < p.rank; i++) p.count *= p.dims[i] = out->dims[i];
   batch_strides(a, out, p.rank, p.a_strides);
   batch_strides(b, out, p.rank, p.b_strides);
@@ -73,17 +64,10 @@ static batches describe(const base_call *call) {
   return p;
 }
 
-/* Element offset of batch `index`. */
-static int64_t offset_of(const batches *p, const int64_t *strides, int64_t index) {
-  int64_t offset = 0;
-  for (int32_t i = p->rank - 1; i >= 0; i--, index /= p->dims[i + 1]) offset += index % p->dims[i] * strides[i];
-  return offset;
-}
-
 /* One thread's share of the work. */
 typedef struct worker {
   const base_call *call;
-  const batches *p;
+  const matmul_batches *p;
   gemm_grid grid;
   float *a, *b;   /* scratch for a chunk of rows (NULL: A is read where it lies), and of columns */
   int64_t packed; /* the task's batch and columns that b holds; -1: none */
@@ -94,7 +78,7 @@ typedef struct worker {
 static int64_t widest_chunk(int64_t total, int64_t parts) { return gemm_split(total, parts, 1); }
 
 static bool take_scratch(worker *w) {
-  const batches *p = w->p;
+  const matmul_batches *p = w->p;
   const gemm_grid *g = &w->grid;
   int64_t rows = gemm_split(p->m, g->tiles, 1) * widest_chunk(g->tiles, g->row_chunks);
   int64_t panels = gemm_split(g->panels, g->groups, 1) * widest_chunk(g->groups, g->column_chunks);
@@ -107,7 +91,7 @@ static bool take_scratch(worker *w) {
 
 /* Rows of one batch times a chunk of columns. */
 static void run_task(worker *w, int64_t batch, int64_t row_chunk, int64_t column_chunk) {
-  const batches *p = w->p;
+  const matmul_batches *p = w->p;
   gemm_grid g = w->grid;
   int64_t group = gemm_split(g.groups, g.column_chunks, column_chunk),
           last_group = gemm_split(g.groups, g.column_chunks, column_chunk + 1);
@@ -118,12 +102,12 @@ static void run_task(worker *w, int64_t batch, int64_t row_chunk, int64_t column
   int64_t row = gemm_split(p->m, g.tiles, tile), rows = gemm_split(p->m, g.tiles, last_tile) - row;
   int64_t key = batch * g.column_chunks + column_chunk;
   if (w->packed != key) {
-    const float *b = p->b + offset_of(p, p->b_strides, batch) + column * p->b_column;
+    const float *b = p->b + matmul_offset(p, p->b_strides, batch) + column * p->b_column;
     const kern_matrix m = {b, p->k, columns, p->b_row, p->b_column};
     KERN_NAME(packing).matrix(w->b, &m, NULL, V_LANES, 0, (columns + V_LANES - 1) / V_LANES);
     w->packed = key;
   }
-  const float *a = p->a + offset_of(p, p->a_strides, batch) + row * p->a_row;
+  const float *a = p->a + matmul_offset(p, p->a_strides, batch) + row * p->a_row;
   if (w->a) KERN_NAME(gemm_rows)(w->a, &(kern_matrix){a, rows, p->k, p->a_row, p->a_column});
   const kern_epilogue e = kern_epilogue_at(&w->e, batch * p->m + row, column);
   float *c = p->c + (batch * p->m + row) * p->n + column;
@@ -147,11 +131,11 @@ static void run_task(worker *w, int64_t batch, int64_t row_chunk, int64_t column
 /* ---- many products of little ---- */
 
 /* Products of no more than a vector of columns, and of so few rows that to cut them into tiles would take longer. */
-static bool is_little(const batches *p) { return p->count > 1 && p->m * p->k <= LITTLE && p->n <= V_LANES; }
+static bool is_little(const matmul_batches *p) { return p->count > 1 && p->m * p->k <= LITTLE && p->n <= V_LANES; }
 
 /* C = A B where B has one column, as a product of one row: C^T = B^T A^T. */
-static batches as_row(const batches *p) {
-  batches t = *p;
+static matmul_batches as_row(const matmul_batches *p) {
+  matmul_batches t = *p;
   t.m = 1, t.n = p->m;
   t.a = p->b, t.b = p->a;
   t.a_column = p->b_row, t.b_row = p->a_column, t.b_column = p->a_row;
@@ -160,7 +144,7 @@ static batches as_row(const batches *p) {
   return t;
 }
 
-V_INLINE void multiply_little(const batches *p, const float *a, const float *b, int64_t b_row, float *c,
+V_INLINE void multiply_little(const matmul_batches *p, const float *a, const float *b, int64_t b_row, float *c,
                               const bool whole) {
   for (int64_t i = 0; i < p->m; i++, a += p->a_row, c += p->n) {
     vf sum = v_zero();
@@ -174,15 +158,15 @@ V_INLINE void multiply_little(const batches *p, const float *a, const float *b, 
 }
 
 /* Batches [first, end). `transposed`: room for k vectors. */
-static void run_little(const batches *p, int64_t first, int64_t end, float *transposed) {
+static void run_little(const matmul_batches *p, int64_t first, int64_t end, float *transposed) {
   int32_t last = p->rank - 1;
   const float *a = NULL, *b = NULL;
   while (last > 0 && p->dims[last] == 1) last--;
   float *c = p->c + first * p->m * p->n;
   for (int64_t i = first; i < end; i++, c += p->m * p->n) {
     const bool next = i > first && i % p->dims[last];
-    a = next ? a + p->a_strides[last] : p->a + offset_of(p, p->a_strides, i);
-    b = next ? b + p->b_strides[last] : p->b + offset_of(p, p->b_strides, i);
+    a = next ? a + p->a_strides[last] : p->a + matmul_offset(p, p->a_strides, i);
+    b = next ? b + p->b_strides[last] : p->b + matmul_offset(p, p->b_strides, i);
     const bool lies = p->b_column == 1;
     if (!lies && p->b_row == 1) KERN_NAME(transpose_block)(transposed, V_LANES, b, p->b_column, p->k, p->n, 0);
     else if (!lies) {
@@ -194,8 +178,8 @@ static void run_little(const batches *p, int64_t first, int64_t end, float *tran
   }
 }
 
-static td_status run_many(const base_call *call, const batches *p, kern_chain *chain) {
-  const batches q = p->n == 1 && p->m <= V_LANES ? as_row(p) : *p;
+static td_status run_many(const base_call *call, const matmul_batches *p, kern_chain *chain) {
+  const matmul_batches q = p->n == 1 && p->m <= V_LANES ? as_row(p) : *p;
   const int64_t each = base_max_i64(1, LITTLE_TASK / base_max_i64(1, p->m * p->n * p->k));
   const int64_t total = (p->count + each - 1) / each;
   float *transposed = base_call_scratch(call, (size_t)p->k, V_LANES * sizeof *transposed);
@@ -214,7 +198,7 @@ static td_status run_many(const base_call *call, const batches *p, kern_chain *c
   return TD_OK;
 }
 
-static td_status run(const base_call *call, const batches *p, finish_chunk finish) {
+static td_status run(const base_call *call, const matmul_batches *p, finish_chunk finish) {
   if (p->m == 0 || p->n == 0 || p->count == 0) return TD_OK;
   worker w = {.call = call,
               .p = p,
@@ -236,7 +220,7 @@ static td_status run(const base_call *call, const batches *p, finish_chunk finis
 }
 
 td_status KERN_NAME(matmul)(const base_call *call) {
-  const batches p = describe(call);
+  const matmul_batches p = KERN_NAME(matmul_batches)(call);
   return run(call, &p, NULL);
 }
 
@@ -267,16 +251,16 @@ static void finish_gemm(const base_call *call, float *c, int64_t first_row, int6
 td_status KERN_NAME(gemm)(const base_call *call) {
   const base_tensor *a = base_in(call, 0), *b = base_in(call, 1), *out = base_out(call, 0);
   bool ta = base_attr_int(call->attrs, KERN_GEMM_TRANS_A), tb = base_attr_int(call->attrs, KERN_GEMM_TRANS_B);
-  const batches p = {.m = out->dims[0],
-                     .n = out->dims[1],
-                     .k = a->dims[!ta],
-                     .count = 1,
-                     .a_row = a->strides[ta],
-                     .a_column = a->strides[!ta],
-                     .b_row = b->strides[tb],
-                     .b_column = b->strides[!tb],
-                     .a = a->data,
-                     .b = b->data,
-                     .c = out->data};
+  const matmul_batches p = {.m = out->dims[0],
+                            .n = out->dims[1],
+                            .k = a->dims[!ta],
+                            .count = 1,
+                            .a_row = a->strides[ta],
+                            .a_column = a->strides[!ta],
+                            .b_row = b->strides[tb],
+                            .b_column = b->strides[!tb],
+                            .a = a->data,
+                            .b = b->data,
+                            .c = out->data};
   return run(call, &p, finish_gemm);
 }

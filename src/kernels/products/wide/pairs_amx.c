@@ -222,8 +222,9 @@ static void finish(const image_product *amx, float *sums, int64_t pixel, int64_t
 
 /* ---- weights of few bits ---- */
 
-static void unpack(const image_product *amx, int64_t panel, int64_t panels, char *to) {
+static void unpack(const image_product *amx, int64_t group, int64_t panel, int64_t panels, char *to) {
   const product *p = (const product *)amx;
+  (void)group; /* there is one */
   const nbits_panels n = {p->nbits, (const uint8_t *)amx->w, panel, panels, amx->c.stored, p->odd != NULL};
   KERN_PART_NAME(nbits_pairs)(&n, to);
 }

@@ -1,0 +1,38 @@
+/* pairs.c -- where products are to be taken in bf16, those of two activations, and of constant weights from the left,
+ * are by tiles:
+ *
+ *     matmul(a, b)  -> matmul(a, b) {pairs = true}    of aten::matmul and td::mix
+ *
+ * Sizes of a sample alone decide, so that what becomes of one does not follow from how many come.
+ *
+ * Requires: a verified graph. Keeps: types. Breaks: operands are rounded to bf16. */
+#include "passes/passes_priv.h"
+
+enum { LEAST = 16 /* rows, columns and numbers of a row: half of a tile */ };
+
+static bool is_large(base_dim dim) { return base_dim_known(dim) && dim >= LEAST; }
+
+static td_status visit(passes_edit *e, ir_node id) {
+  const ir_node_def node = *ir_node_of(e->graph, id);
+  const bool mix = node.op->id == OP_td_mix;
+  if ((!mix && node.op->id != OP_aten_matmul) || passes_precision(e, &node) != KERN_PRECISION_BF16) return TD_OK;
+  const ir_type *a = ir_type_of(e->graph, node.in[0]), *b = ir_type_of(e->graph, node.in[1]),
+                *out = ir_type_of(e->graph, node.out[0]);
+  if (out->dtype != TD_F32 || a->rank < (mix ? 2 : 3) || b->rank < 2 ||
+      !kern_select(KERN_MATMUL, TD_BF16, e->setting->isa))
+    return TD_OK;
+  if (!is_large(a->dims[a->rank - 2]) || !is_large(a->dims[a->rank - 1]) || !is_large(b->dims[b->rank - 1]))
+    return TD_OK;
+  base_arg args[IR_NODE_ARGS];
+  uint32_t count = ir_node_args(&node, args);
+  if (passes_find_arg(args, count, "pairs")) return TD_OK;
+  args[count++] = ARG_BOOL("pairs", true);
+  const ir_new_node spec = {.in = node.in, .in_count = node.in_count, .args = args, .arg_count = count};
+  ir_value made;
+  TRY(passes_add(e, id, node.op->id, spec, NULL, &made));
+  return passes_take_place(e, id, made);
+}
+
+td_status passes_pairs(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
+  return passes_each(graph, setting, changes, err, visit);
+}

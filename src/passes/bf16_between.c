@@ -1,12 +1,13 @@
 /* bf16_between.c -- what stands between products of bf16 alone is stored as they read it:
  *
- *     conv(x, W)  -> conv(x, W) {result = bf16}    of td::conv, td::linear, td::linear_nbits, td::expand_depthwise
- *                                                  and td::depthwise_conv, where kernels take that (pack.h)
+ *     conv(x, W)  -> conv(x, W) {result = bf16}    of td::conv, td::linear, td::linear_nbits, td::expand_depthwise,
+ *                                                  td::depthwise_conv and aten::native_group_norm, where kernels
+ *                                                  take that (pack.h)
  *
  * All who read the result round it to bf16 anyway, as operand 0, or add it to their sums, as residual; or it is one of
  * a window of which they read the largest, or a part of what they read of a concatenation, or they read some of its
  * channels, or of its pixels more than once, which is the same rounded before or behind. No bit of the former changes;
- * a residual, and the image of a depthwise convolution, is rounded once more.
+ * a residual, and the image of a depthwise convolution or a norm, is rounded once more.
  *
  * Requires: packed weights; behind the pass chain, which moves loops into products. Keeps: shapes. Breaks: the types of
  * such values. */
@@ -42,7 +43,8 @@ static bool is_product(const passes_edit *e, const ir_node_def *node) {
 
 static bool is_expansion(const ir_node_def *node) { return node->op->id == OP_td_expand_depthwise; }
 
-/* Floats of an image of a sample from which it takes longer to read them than to make them of bf16, and the reverse. */
+/* Floats of an image of a sample from which on reading or writing them takes longer than making them of bf16, or that
+ * of them. */
 enum { FAR_FLOATS = 1 << 18 };
 
 /* Samples do not count: what becomes of one must not follow from how many come. */

@@ -47,8 +47,8 @@ static inline void expect_same_meaning(const char *before, const char *after) {
 static inline bool has_pairs(const char *level) { return kern_select(KERN_CONV, TD_BF16, level_of(level)) != NULL; }
 
 /* The pass turns `before` into exactly `after`, in `expected` changes; done again it changes nothing. */
-static inline void expect_text_with(const passes_setting *setting, const char *name, const char *before,
-                                    const char *after, uint32_t expected) {
+static inline void expect_change_of_text(const passes_setting *setting, const char *name, const char *before,
+                                         const char *after, uint32_t expected) {
   base_arena *arena = base_arena_new(&base_libc_allocator);
   ir_graph *graph = parse_graph(arena, before, &base_libc_allocator);
   td_error err;
@@ -75,7 +75,7 @@ static inline void expect_text_with(const passes_setting *setting, const char *n
 /* The same, and both mean the same. */
 static inline void expect_change_with(const passes_setting *setting, const char *name, const char *before,
                                       const char *after, uint32_t expected) {
-  expect_text_with(setting, name, before, after, expected);
+  expect_change_of_text(setting, name, before, after, expected);
   if (expected) expect_same_meaning(before, after);
 }
 

@@ -81,8 +81,9 @@ static bool expands_pairs(const passes_edit *e, const ir_node_def *node) {
 /* Could a node store its result as bf16? */
 static bool may_store(const passes_edit *e, const ir_node_def *node) {
   const bool expansion = is_expansion(node) && kern_select(KERN_EXPAND_DEPTHWISE, TD_BF16, e->setting->isa);
-  const bool far = is_far(ir_type_of(e->graph, node->out[0])), depthwise = far && is_depthwise(e, node);
-  if (is_norm(e, node)) return far;
+  const bool depthwise = is_depthwise(e, node), norm = is_norm(e, node);
+  if ((depthwise || norm) && !is_far(ir_type_of(e->graph, node->out[0]))) return false;
+  if (norm) return true;
   const bool window = (expansion || depthwise) && passes_int(node, "channels") % 2 == 0;
   if (!window && !is_product(e, node)) return false;
   const bool chain = base_attr_has(node->attrs, node->attrs->count - 1) && !kern_chain_in_front(node->attrs);

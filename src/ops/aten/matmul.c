@@ -136,12 +136,9 @@ bool ops_has_pairs(const base_attrs *attrs) {
 bool ops_matmul_operand(const base_call *call, uint32_t i, td_dtype dtype, base_tensor *t) {
   if (!ops_has_pairs(call->attrs)) return ops_typed(call, i, dtype, t);
   const base_tensor *given = base_in(call, i);
-  const int64_t count = base_tensor_numel(given);
-  const base_f32 *dense = ops_dense_f32(call, i);
-  base_f32 *rounded = base_call_scratch(call, (size_t)count, sizeof *rounded);
-  for (int64_t k = 0; dense && rounded && k < count; k++) rounded[k] = base_round_to_bf16(dense[k]);
-  *t = base_tensor_of(rounded, TD_F32, given->rank, given->dims);
-  return dense && rounded;
+  const base_f32 *rounded = ops_rounded_f32(call, i);
+  *t = base_tensor_of((void *)(uintptr_t)rounded, TD_F32, given->rank, given->dims);
+  return rounded != NULL;
 }
 
 const kern_row *ops_matmul_kernel(const ir_kernel_query *query) {
@@ -191,6 +188,8 @@ static const struct {
                   {4, 4, {3, 5, 16, 8}, {3, 1, 8, 1}},
                   {4, 4, {2, 7, 3, 9}, {1, 7, 9, 16}}};
 
+enum { F32_CASES = 2 * OPS_COUNT(f32_shapes) };
+
 /* Of f32, without a chain and then with one. */
 static bool case_f32(ir_case *c, uint32_t number) {
   const uint32_t which = number % OPS_COUNT(f32_shapes);
@@ -198,7 +197,7 @@ static bool case_f32(ir_case *c, uint32_t number) {
   const int32_t rank = a_rank == 1 ? b_rank - 1 : a_rank > b_rank ? a_rank : b_rank;
   const int64_t *a = f32_shapes[which].a, *b = f32_shapes[which].b;
   int64_t y[4] = {0};
-  if (number >= 2 * OPS_COUNT(f32_shapes)) return false;
+  if (number >= F32_CASES) return false;
   if (!ops_case_in(c, TD_F32, a_rank, a, OPS_NORMAL, 13) || !ops_case_in(c, TD_F32, b_rank, b, OPS_NORMAL, 14))
     return false;
   if (number < OPS_COUNT(f32_shapes) || b_rank == 1) return true;
@@ -213,10 +212,9 @@ static bool case_f32(ir_case *c, uint32_t number) {
 
 static bool cases_matmul(ir_case *c, uint32_t number) {
   static const td_dtype dtypes[] = {TD_F32, TD_F64, TD_F16, TD_BF16, TD_I64, TD_I32, TD_U8};
-  enum { PAIRS = 100 }; /* the same as pairs from here on */
-  if (number >= PAIRS) ops_case_arg(c, ARG_BOOL("pairs", true));
-  if (number >= PAIRS) return case_f32(c, number - PAIRS);
-  if (number >= 6 * OPS_COUNT(dtypes)) return case_f32(c, number - 6 * OPS_COUNT(dtypes));
+  enum { SMALL = 6 * OPS_COUNT(dtypes), PAIRS = SMALL + F32_CASES };
+  if (number >= PAIRS) ops_case_arg(c, ARG_BOOL("pairs", true)); /* the same again */
+  if (number >= SMALL) return case_f32(c, number - (number >= PAIRS ? PAIRS : SMALL));
   td_dtype d = dtypes[number / 6];
   switch (number % 6) {
     case 0: return ops_case_in(c, d, OPS_DIMS(5), OPS_NORMAL, 1) && ops_case_in(c, d, OPS_DIMS(5), OPS_NORMAL, 2);

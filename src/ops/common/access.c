@@ -46,6 +46,14 @@ const base_i64 *ops_dense_i64(const base_call *call, uint32_t i) {
   return t ? dense_as(call, t, TD_I64, sizeof(int64_t)) : NULL;
 }
 
+const base_f32 *ops_rounded_f32(const base_call *call, uint32_t i) {
+  const base_f32 *x = ops_dense_f32(call, i);
+  const int64_t count = x ? base_tensor_numel(base_in(call, i)) : 0;
+  base_f32 *to = x ? base_call_scratch(call, (size_t)count, sizeof *to) : NULL;
+  for (int64_t k = 0; to && k < count; k++) to[k] = base_round_to_bf16(x[k]);
+  return to;
+}
+
 const void *ops_dense(const base_call *call, uint32_t i) {
   const base_tensor *t = base_in(call, i);
   return t ? dense_as(call, t, t->dtype, 0) : NULL;

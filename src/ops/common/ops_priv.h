@@ -69,6 +69,8 @@ void ops_ints_same(ir_infer *ctx, uint32_t in);
 const base_f64 *ops_dense_f64(const base_call *call, uint32_t i);
 const base_f32 *ops_dense_f32(const base_call *call, uint32_t i);
 const base_i64 *ops_dense_i64(const base_call *call, uint32_t i);
+/* A copy as float, each number rounded to bf16; NULL as above. */
+const base_f32 *ops_rounded_f32(const base_call *call, uint32_t i);
 /* Operand `i` dense in its own dtype. */
 const void *ops_dense(const base_call *call, uint32_t i);
 /* The same as a tensor in *dense. False: out of memory. An absent operand gives a tensor without data. */

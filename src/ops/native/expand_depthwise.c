@@ -136,12 +136,7 @@ static const base_f32 *part_pairs(const base_call *call, const kern_conv *m, con
 
 /* x as the expansion multiplies it. */
 static const base_f32 *image_of(const base_call *call) {
-  const base_f32 *x = ops_dense_f32(call, 0);
-  const int64_t count = base_tensor_numel(base_in(call, 0));
-  if (!x || base_in(call, KERN_IN_EXPAND_W)->dtype != TD_BF16) return x;
-  base_f32 *rounded = base_call_scratch(call, (size_t)count, sizeof *rounded);
-  for (int64_t i = 0; rounded && i < count; i++) rounded[i] = base_round_to_bf16(x[i]);
-  return rounded;
+  return base_in(call, KERN_IN_EXPAND_W)->dtype == TD_BF16 ? ops_rounded_f32(call, 0) : ops_dense_f32(call, 0);
 }
 
 /* The expanded image, dense. */

@@ -81,11 +81,7 @@ static void unpack(const gemm_f32 *g, int64_t k0, int64_t kn, int64_t j0, int64_
 
 /* x, rounded to bf16 where the product takes that. */
 static const base_f32 *rounded_x(const base_call *call, bool pairs) {
-  const base_f32 *x = ops_dense_f32(call, 0);
-  const int64_t count = base_tensor_numel(base_in(call, 0));
-  float *to = pairs ? base_call_scratch(call, (size_t)count, sizeof *to) : NULL;
-  for (int64_t i = 0; to && i < count; i++) to[i] = base_round_to_bf16(x[i]);
-  return pairs ? (const base_f32 *)to : x;
+  return pairs ? ops_rounded_f32(call, 0) : ops_dense_f32(call, 0);
 }
 
 static td_status reference(const base_call *call) {

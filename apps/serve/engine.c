@@ -95,7 +95,7 @@ static td_status run(serve_worker *w, const given *g, const worker_wait *wait, t
     serve_session_free(w->session);
     w->session = NULL;
     w->engine = NULL;
-    TRY(serve_session_new(w->version->server, e->model, w->version->threads, 0, &w->session, err));
+    TRY(serve_session_new(w->version->server, e->model, 0, &w->session, err));
     w->engine = e;
   }
   td_session *session = serve_session_run(w->session);

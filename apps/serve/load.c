@@ -98,7 +98,7 @@ td_status serve_load_function(serve_server *server, const char *name, const char
 /* The first one runs the model on zeros. */
 static td_status make_session(serve_version *v, void **out, td_error *err) {
   serve_session *session;
-  TRY(serve_session_new(v->server, v->model, v->threads, v->first_bytes, &session, err));
+  TRY(serve_session_new(v->server, v->model, v->first_bytes, &session, err));
   const td_status status = v->session_count ? TD_OK : serve_warm(v, serve_session_run(session), err);
   serve_session_settle(session);
   if (status == TD_OK) *out = session;
@@ -115,10 +115,8 @@ static void free_session(serve_version *v, void *session) {
   serve_session_free(session);
 }
 
-/* Adds sessions up to `workers`. */
-static td_status add_sessions(serve_version *v, uint32_t workers, td_error *err) {
-  if (v->python) return serve_python_start(v, workers, err);
-  while (v->session_count < workers) {
+static td_status add_sessions(serve_version *v, uint32_t count, td_error *err) {
+  while (v->session_count < count) {
     void *session;
     TRY(make_session(v, &session, err));
     pthread_mutex_lock(&v->server->lock);
@@ -131,15 +129,15 @@ static td_status add_sessions(serve_version *v, uint32_t workers, td_error *err)
   return TD_OK;
 }
 
-/* Frees sessions down to `workers`, each once no thread has it; those of Python handlers may end by themselves. */
-static td_status remove_sessions(serve_version *v, uint32_t workers, td_error *err) {
+/* Frees sessions down to `count`, each once no thread has it; those of Python handlers may end by themselves. */
+static td_status remove_sessions(serve_version *v, uint32_t count, td_error *err) {
   serve_server *server = v->server;
   for (;;) {
     void *session = NULL;
     pthread_mutex_lock(&server->lock);
-    while (v->session_count > workers && !v->idle_count && !server->stop)
+    while (v->session_count > count && !v->idle_count && !server->stop)
       pthread_cond_wait(&server->settled, &server->lock);
-    const bool done = v->session_count <= workers;
+    const bool done = v->session_count <= count;
     if (!done && v->idle_count) {
       session = v->idle[--v->idle_count];
       v->session_count--;
@@ -151,13 +149,22 @@ static td_status remove_sessions(serve_version *v, uint32_t workers, td_error *e
   }
 }
 
-/* Sessions have a number of threads for good: with another number of workers they may have to be made anew. */
+uint32_t serve_workers(const serve_version *v) {
+  return v->python ? v->session_count : v->session_count ? v->workers : 0;
+}
+
+/* Processes of a Python handler have a number of threads for good: with another number of workers they may have to be
+ * started anew. Of sessions there is one for each CPU, however many workers. */
 td_status serve_scale(serve_version *v, uint32_t workers, td_error *err) {
   const uint32_t cpus = (uint32_t)v->server->options.workers, threads = workers && workers < cpus ? cpus / workers : 1;
+  const uint32_t count = v->python ? workers : workers ? cpus : 0;
   if (v->python) serve_python_forget_missing(v);
-  TRY(remove_sessions(v, threads == v->threads ? workers : 0, err));
-  if (threads != v->threads) v->threads = threads; /* no thread looks at it while there are no sessions */
-  return add_sessions(v, workers, err);
+  TRY(remove_sessions(v, v->python && threads != v->threads ? 0 : count, err));
+  pthread_mutex_lock(&v->server->lock);
+  v->workers = workers;
+  v->threads = threads;
+  pthread_mutex_unlock(&v->server->lock);
+  return v->python ? serve_python_start(v, count, err) : add_sessions(v, count, err);
 }
 
 static const char *path_in(const char *store, base_arena *arena, const char *url) {

@@ -296,7 +296,7 @@ static void print_workers(base_text *to, const serve_version *v) {
   gmtime_r(&loaded, &tm);
   strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S.000Z", &tm);
   base_text_print(to, "    \"workers\": [");
-  for (uint32_t i = 0; i < v->session_count; i++) {
+  for (uint32_t i = 0; i < serve_workers(v); i++) {
     uint64_t memory = 0;
     const int pid = v->python ? serve_python_process(v, i, &memory) : (int)getpid();
     base_text_print(

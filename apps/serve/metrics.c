@@ -44,7 +44,7 @@ static bool take(serve_job *job, serve_version *v, const char *host, figures *f)
   memcpy(f->batch_sizes, v->batch_sizes, sizeof f->batch_sizes);
   f->depth = v->depth;
   f->compared = v->compared;
-  f->workers = v->session_count;
+  f->workers = serve_workers(v);
   f->batch_rows = v->batch_rows;
   pthread_mutex_unlock(&v->server->lock);
   f->sequences = v->sequences;

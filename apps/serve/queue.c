@@ -90,14 +90,23 @@ static void append_waiting(serve_version *v) {
   v->waiting = true;
 }
 
+uint32_t queue_cpus(const serve_version *v) { return v->python ? v->threads : 1; }
+
+/* How much of what its workers weigh it computes now, against another. */
+static bool has_less(const serve_version *a, const serve_version *b) {
+  const uint64_t x = a->session_count - a->idle_count, y = b->session_count - b->idle_count;
+  return x * b->workers < y * a->workers;
+}
+
 serve_version *queue_take_version(serve_server *server) {
-  serve_version **at = &server->waiting;
-  while (*at && !(*at)->idle_count) at = &(*at)->next_waiting;
-  serve_version *v = *at;
-  if (!v || (server->busy && server->busy + v->threads > (uint32_t)server->options.workers)) return NULL;
+  serve_version **at = NULL;
+  for (serve_version **other = &server->waiting; *other; other = &(*other)->next_waiting)
+    if ((*other)->idle_count && (!at || has_less(*other, *at))) at = other;
+  serve_version *v = at ? *at : NULL;
+  if (!v || (server->busy && server->busy + queue_cpus(v) > (uint32_t)server->options.workers)) return NULL;
   *at = v->next_waiting;
   v->waiting = false;
-  server->busy += v->threads;
+  server->busy += queue_cpus(v);
   return v;
 }
 

@@ -81,7 +81,7 @@ bool serve_ping(serve_job *job, char **parts) {
   pthread_mutex_lock(&job->server->lock);
   for (uint32_t i = 0; i < server->model_count; i++) {
     const serve_version *v = server->models[i]->versions[server->models[i]->current];
-    up = up && v->session_count >= v->min_workers;
+    up = up && serve_workers(v) >= v->min_workers;
   }
   pthread_mutex_unlock(&job->server->lock);
   serve_answer(job, up ? 200 : 500, "{\n  \"status\": \"%s\"\n}\n", up ? "Healthy" : "Unhealthy");

@@ -1,8 +1,9 @@
 /* schedule.c -- the threads that compute, and the one that loads.
  *
  * Compute threads belong to all models: however many are loaded, no more threads compute than there are CPUs. A version
- * has as many sessions as it has workers, each of one thread; a thread takes the version that has waited longest and
- * has a session left. It takes what is there and waits for no more: a batch grows while all threads are busy. */
+ * has a session for each CPU, and all of these share the threads of one pool: a request that is alone has all CPUs, and
+ * where each thread has one they have a CPU each. A thread takes what is there and waits for no more: a batch grows
+ * while all threads are busy. */
 #include "queue.h"
 #include "sequence.h"
 
@@ -31,7 +32,7 @@ static void work(void *user) {
       pthread_cond_wait(&server->more, &server->lock);
       continue;
     }
-    const uint32_t count = queue_take_jobs(v, jobs), cpus = v->threads;
+    const uint32_t count = queue_take_jobs(v, jobs), cpus = queue_cpus(v);
     void *session;
     serve_profile *profile = serve_profile_take(v, &session);
     queue_settle(v); /* others may have its next jobs */

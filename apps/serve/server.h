@@ -182,7 +182,8 @@ struct serve_version {
   uint64_t first_bytes; /* of sessions: what the first one took when it was warmed */
   uint32_t idle_count, session_count;
   serve_profile *profile;      /* that counts its requests; NULL: none */
-  uint32_t threads;            /* of each session: the CPUs over the workers */
+  uint32_t workers;            /* that it was given: what it weighs beside other versions */
+  uint32_t threads;            /* of a process with a Python handler: the CPUs over the workers, at least 1 */
   int64_t loaded_s;            /* Unix time */
   serve_job freeing;           /* what has the loader free it */
   serve_version *next_waiting; /* of versions that have jobs */
@@ -259,9 +260,9 @@ struct serve_server {
   /* ---- under `lock` ---- */
   pthread_cond_t more;    /* jobs for compute threads */
   serve_version *waiting; /* versions with jobs, the one that waited longest first */
-  td_pool *pool;          /* of sessions with several threads, whose caller is a compute thread; or NULL */
+  td_pool *pool;          /* of all sessions, whose callers are compute threads; NULL: there is one CPU, or no model */
   sys_thread *threads;    /* compute threads, and behind them the loader */
-  uint32_t started, busy; /* threads that run; CPUs that sessions compute on */
+  uint32_t started, busy; /* threads that run; CPUs that jobs count for */
   bool stop;
   serve_job *load_first, *load_last; /* jobs for the loader */
   pthread_cond_t load_more;
@@ -383,8 +384,8 @@ void serve_keep_bytes(serve_server *server, uint64_t bytes, uint64_t before); /*
 /* session.c: a session of the engine. `first`: bytes of a first run, beyond which it is counted; 0: those of its own
  * first one. serve_session_settle: behind each run, when its outputs are not needed any more; may make it anew. */
 typedef struct serve_session serve_session;
-td_status serve_session_new(serve_server *server, const td_model *model, uint32_t threads, uint64_t first,
-                            serve_session **out, td_error *err);
+td_status serve_session_new(serve_server *server, const td_model *model, uint64_t first, serve_session **out,
+                            td_error *err);
 /* Of a sequence: all its bytes are counted, and it is never made anew. */
 td_status serve_session_new_kept(serve_version *v, serve_session **out, td_error *err);
 td_session *serve_session_run(const serve_session *s);
@@ -421,7 +422,8 @@ td_status serve_load_function(serve_server *server, const char *name, const char
                               const char *handler, serve_version **out, td_error *err);
 void serve_configure(serve_version *v, const serve_config *config);
 td_status serve_scale(serve_version *v, uint32_t workers, td_error *err);
-void serve_free_version(serve_version *v); /* NULL is allowed */
+uint32_t serve_workers(const serve_version *v); /* that it has; with server->lock */
+void serve_free_version(serve_version *v);      /* NULL is allowed */
 /* The path of a file of the model store; refused: names that lead out of it. NULL: out of memory, or refused. */
 const char *serve_store_path(const serve_server *server, base_arena *arena, const char *url);
 /* The same of the workflow store, which is the model store where there is no other. */

@@ -10,11 +10,10 @@ struct serve_session {
   td_session *run;
   td_profile *profile; /* NULL: it is not watched */
   bool is_kept;
-  uint32_t threads;
   uint64_t first, bytes; /* of the first run; the most of all */
 };
 
-/* The threads of all sessions that have several: made when the first of these is. */
+/* The threads of all sessions, made when the first of these is. */
 static td_status find_pool(serve_server *server, td_pool **pool, td_error *err) {
   const td_pool_options options = {.size = sizeof options, .threads = (uint32_t)server->options.workers};
   td_status status = TD_OK;
@@ -25,10 +24,9 @@ static td_status find_pool(serve_server *server, td_pool **pool, td_error *err) 
   return status;
 }
 
-/* Its share is what the schedule counts for it. */
 static td_status make(const serve_session *s, td_session **out, td_error *err) {
-  td_session_options options = {.size = sizeof options, .threads = s->threads, .weight = s->threads};
-  if (s->threads > 1) TRY(find_pool(s->server, &options.pool, err));
+  td_session_options options = {.size = sizeof options, .threads = s->server->options.workers > 1 ? 0 : 1};
+  if (s->server->options.workers > 1) TRY(find_pool(s->server, &options.pool, err));
   return td_session_new(s->model, &options, out, err);
 }
 
@@ -44,14 +42,14 @@ static td_status open_session(const serve_session *as, serve_session **out, td_e
   return status;
 }
 
-td_status serve_session_new(serve_server *server, const td_model *model, uint32_t threads, uint64_t first,
-                            serve_session **out, td_error *err) {
-  const serve_session as = {.server = server, .model = model, .threads = threads, .first = first};
+td_status serve_session_new(serve_server *server, const td_model *model, uint64_t first, serve_session **out,
+                            td_error *err) {
+  const serve_session as = {.server = server, .model = model, .first = first};
   return open_session(&as, out, err);
 }
 
 td_status serve_session_new_kept(serve_version *v, serve_session **out, td_error *err) {
-  const serve_session as = {.server = v->server, .model = v->model, .threads = v->threads, .is_kept = true};
+  const serve_session as = {.server = v->server, .model = v->model, .is_kept = true};
   return open_session(&as, out, err);
 }
 

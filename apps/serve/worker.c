@@ -67,8 +67,7 @@ static td_status spawn(serve_worker *w, base_arena *arena, int log, td_error *er
   const char *script = base_arena_format(arena, "%s/shim/worker.py", v->python->folder);
   spawned program;
   if (!script) return base_no_memory(err, "a worker");
-  TRY(spawner_run(SPAWNER_WORKER, (const char *const[]){script, v->name, NULL}, v->threads ? v->threads : 1, log,
-                  &program, err));
+  TRY(spawner_run(SPAWNER_WORKER, (const char *const[]){script, v->name, NULL}, v->threads, log, &program, err));
   w->fd = program.socket;
   w->line = program.line;
   atomic_store(&w->pid, program.pid);

@@ -17,10 +17,10 @@ static const char endless[] =
     "}\n"
     "output \"y\" %5\n";
 
-static void start(fixture *f, const char *timeout, const char *batch) {
+static void start(fixture *f, const char *cpus, const char *timeout, const char *batch) {
   start_server(f,
-               (const char *const[]){"serve", "--port", "0", "--workers", "1", "--queue", "2", "--timeout", timeout,
-                                     "--batch", batch, "m=m.tdir", NULL},
+               (const char *const[]){"serve", "--port", "0", "--workers", cpus, "--queue", "2", "--timeout", timeout,
+                                     "--batch", batch, "m=m.tdir", "other=m.tdir", NULL},
                &f->port, 1);
 }
 
@@ -40,19 +40,22 @@ static int close_fixture(void **state) {
   return 0;
 }
 
-/* A connection on which a request is under way; x: 2 has no end. */
-static int send_request(const fixture *f, int x, const char *parameters) {
+/* A connection on which a request to a model is under way; x: 2 has no end. */
+static int send_to(const fixture *f, const char *model, int x, const char *parameters) {
   char text[1024], body[512];
   const int length = snprintf(
       body, sizeof body,
       "{\"parameters\":{%s},\"inputs\":[{\"name\":\"x\",\"datatype\":\"FP32\",\"shape\":[1,2],\"data\":[0,%d]}]}",
       parameters, x);
-  const int count = snprintf(
-      text, sizeof text, "POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", length, body);
+  const int count =
+      snprintf(text, sizeof text, "POST /v2/models/%s/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", model,
+               length, body);
   const int fd = connect_to(f);
   put(fd, text, (size_t)count);
   return fd;
 }
+
+static int send_request(const fixture *f, int x, const char *parameters) { return send_to(f, "m", x, parameters); }
 
 static void expect_reply(fixture *f, int fd, int status, const char *says) {
   const int got = get(f, fd);
@@ -60,22 +63,26 @@ static void expect_reply(fixture *f, int fd, int status, const char *says) {
   close(fd);
 }
 
-/* Until the metrics say so many requests wait: then those that were sent before are where they are to be. */
-static void wait_depth(fixture *f, int depth) {
+/* The figure of a model: treadle_queue_depth, treadle_workers. */
+static int figure(fixture *f, const char *name, const char *model) {
   char line[64];
-  snprintf(line, sizeof line, "} %d\n", depth);
-  for (int i = 0; i < 1000; i++, usleep(10000)) {
-    assert_int_equal(ask_path(f, "GET", "/metrics", ""), 200);
-    const char *at = strstr(f->reply, "treadle_queue_depth{");
-    assert_non_null(at);
-    if (strncmp(strchr(at, '}'), line, strlen(line)) == 0) return;
-  }
+  assert_int_equal(ask_path(f, "GET", "/metrics", ""), 200);
+  snprintf(line, sizeof line, "\n%s{model_name=\"%s\"", name, model);
+  const char *at = strstr(f->reply, line);
+  assert_non_null(at);
+  return atoi(strchr(at, '}') + 1);
+}
+
+/* Until the metrics say so many requests wait: then those that were sent before are where they are to be. */
+static void wait_depth(fixture *f, const char *model, int depth) {
+  for (int i = 0; i < 1000; i++, usleep(10000))
+    if (figure(f, "treadle_queue_depth", model) == depth) return;
   fail_msg("never %d in the queue", depth);
 }
 
 static void deadlines(void **state) {
   fixture *f = *state;
-  start(f, "1", "1");
+  start(f, "1", "1", "1");
   expect_reply(f, send_request(f, 2, ""), 504, "time is up");
   const int running = send_request(f, 2, "");
   expect_reply(f, send_request(f, 2, "\"timeout\":1000"), 504, "too long"); /* microseconds */
@@ -87,16 +94,16 @@ static void deadlines(void **state) {
 /* A run that nobody waits for ends, one that is in the queue leaves its place, and half a close is as good. */
 static void clients_that_go(void **state) {
   fixture *f = *state;
-  start(f, "3600", "1");
+  start(f, "1", "3600", "1");
   const int running = send_request(f, 2, "");
-  wait_depth(f, 0);
+  wait_depth(f, "m", 0);
   const int second = send_request(f, 2, ""), third = send_request(f, 1, "");
-  wait_depth(f, 2);
+  wait_depth(f, "m", 2);
   expect_reply(f, send_request(f, 1, ""), 503, "full");
   assert_int_equal(shutdown(second, SHUT_WR), 0);
   expect_reply(f, second, 499, "client has gone");
   const int fourth = send_request(f, 1, "");
-  wait_depth(f, 2);
+  wait_depth(f, "m", 2);
   close(running);
   expect_reply(f, third, 200, "\"y\"");
   expect_reply(f, fourth, 200, "\"y\"");
@@ -106,13 +113,13 @@ static void clients_that_go(void **state) {
 /* A batch ends when the last of its clients has gone, not before. */
 static void batches(void **state) {
   fixture *f = *state;
-  start(f, "3600", "2");
+  start(f, "1", "3600", "2");
   const int first = send_request(f, 2, "");
-  wait_depth(f, 0);
+  wait_depth(f, "m", 0);
   const int second = send_request(f, 2, ""), third = send_request(f, 2, "");
-  wait_depth(f, 2);
+  wait_depth(f, "m", 2);
   close(first); /* the two run as one, or one after the other */
-  wait_depth(f, 0);
+  wait_depth(f, "m", 0);
   const int last = send_request(f, 1, "");
   close(second);
   close(third);
@@ -120,8 +127,50 @@ static void batches(void **state) {
   assert_int_equal(end(f), 0);
 }
 
+/* As long as a CPU has no request, a new one is computed beside the others, however few workers there are. */
+static void cpus_of_one_worker(void **state) {
+  fixture *f = *state;
+  start(f, "3", "3600", "1");
+  assert_int_equal(ask_path(f, "PUT", "/models/m?min_worker=1&synchronous=true", ""), 200);
+  assert_int_equal(figure(f, "treadle_workers", "m"), 1);
+  const int first = send_request(f, 2, "");
+  expect_reply(f, send_request(f, 1, ""), 200, "\"y\"");
+  const int second = send_request(f, 2, "");
+  expect_reply(f, send_request(f, 1, ""), 200, "\"y\"");
+  const int third = send_request(f, 2, "");
+  wait_depth(f, "m", 0);
+  const int fourth = send_request(f, 1, "");
+  wait_depth(f, "m", 1);
+  close(second);
+  expect_reply(f, fourth, 200, "\"y\"");
+  close(first);
+  close(third);
+  assert_int_equal(end(f), 0);
+}
+
+/* Of two versions with as many workers the one that computes less has the next CPU, though it has not waited longest.
+ */
+static void workers_weigh(void **state) {
+  fixture *f = *state;
+  start(f, "2", "3600", "1");
+  const int first = send_request(f, 2, ""), second = send_request(f, 2, "");
+  wait_depth(f, "m", 0);
+  const int third = send_request(f, 1, "");
+  wait_depth(f, "m", 1);
+  const int other = send_to(f, "other", 2, "");
+  wait_depth(f, "other", 1);
+  close(first);
+  wait_depth(f, "other", 0);
+  assert_int_equal(figure(f, "treadle_queue_depth", "m"), 1);
+  close(second);
+  expect_reply(f, third, 200, "\"y\"");
+  close(other);
+  assert_int_equal(end(f), 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(deadlines), cmocka_unit_test(clients_that_go),
-                                     cmocka_unit_test(batches)};
+                                     cmocka_unit_test(batches), cmocka_unit_test(cpus_of_one_worker),
+                                     cmocka_unit_test(workers_weigh)};
   return cmocka_run_group_tests(tests, open_fixture, close_fixture);
 }

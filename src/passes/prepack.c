@@ -327,6 +327,21 @@ static void fill_conv_pairs(const job *j) {
   }
 }
 
+/* The same of groups that share a panel. */
+static void fill_conv_shared(const job *j) {
+  float some[PAIRS_BLOCK];
+  const int64_t in = j->w.dims[1], taps = base_tensor_numel(&j->w) / j->w.dims[0] / in;
+  const int64_t shared = j->panel / (j->w.dims[0] / j->groups);
+  uint16_t *to = j->to;
+  for (int64_t first = 0; first < j->w.dims[0]; first += j->panel, to += taps * j->pairs * j->panel) {
+    base_tensor part = j->w;
+    part.dims[0] = j->panel;
+    part.data = (float *)j->w.data + first * part.strides[0];
+    j->by->conv(&part, j->scale ? j->scale + first : NULL, false, shared, j->panel, some);
+    kern_pack_shared_pairs(some, taps, in, shared, j->panel, j->pairs, to);
+  }
+}
+
 static void fill_conv_rows(const job *j) { kern_pack_rows(&j->w, j->scale, j->panel, j->to); }
 
 static void fill_transpose(const job *j) { j->by->conv(&j->w, NULL, true, j->groups, j->panel, j->to); }
@@ -350,18 +365,21 @@ static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bo
   const kern_row *by = kern_select(KERN_CONV, TD_BF16, e->setting->isa);
   const bool tiles = by && kern_takes_tiles(by);
   const int64_t deep = tiles ? PAIRS_DEPTH : PAIRS_DEPTH / 2; /* a tile of pairs costs less */
-  const bool may = !transposed && taps * group_in >= deep &&
-                   (first ? groups == 1
-                          : PAIRS_BLOCK >= 2 * taps * row->lanes &&
-                                kern_conv_pairs_groups(groups, channels / groups, group_in, row->lanes));
-  int64_t pairs = may ? takes_pairs(e, p, KERN_CONV, row, group_in) : 0;
+  int64_t shared = transposed ? 0 : kern_conv_pairs_shared(groups, channels / groups, group_in, row->lanes, tiles);
+  const int64_t block = taps * row->lanes * (shared > 1 ? group_in : 2);
+  const bool may = shared && taps * group_in >= deep && (first ? groups == 1 : block <= PAIRS_BLOCK);
+  int64_t pairs = may ? takes_pairs(e, p, KERN_CONV, row, group_in * shared) : 0;
+  if (!pairs) shared = 1;
   if (pairs && first) {
     pairs = row_numbers(e, p);
     if (pairs) taps /= p->w.dims[p->w.rank - 1];
   }
   if (pairs) group_in = pairs;
-  if (!kern_conv_packed_size(transposed, groups, channels / groups, taps, group_in, row->lanes, &count)) return TD_OK;
+  if (!kern_conv_packed_size(transposed, groups / shared, channels / groups * shared, taps, group_in, row->lanes,
+                             &count))
+    return TD_OK;
   const job j = {.fill = transposed       ? fill_transpose
+                         : shared > 1     ? fill_conv_shared
                          : pairs && first ? fill_conv_rows
                          : pairs          ? fill_conv_pairs
                                           : fill_conv,
@@ -407,10 +425,10 @@ static bool winograd_layer(const passes_edit *e, const ir_node_def *node, const 
 static double direct_speed(const passes_edit *e, const ir_node_def *node, const kern_winograd_layer *l,
                            const base_tensor *w) {
   const kern_row *bf16 = kern_select(KERN_CONV, TD_BF16, e->setting->isa);
-  return bf16 && kern_conv_pairs_groups(l->groups, l->channels, l->channels_in, bf16->lanes) &&
-                 precision_of(e, node, w) == KERN_PRECISION_BF16
-             ? kern_pairs_speed(bf16)
-             : 1;
+  const int64_t shared =
+      bf16 ? kern_conv_pairs_shared(l->groups, l->channels, l->channels_in, bf16->lanes, kern_takes_tiles(bf16)) : 0;
+  const bool narrow = shared && precision_of(e, node, w) == KERN_PRECISION_BF16;
+  return narrow ? kern_pairs_speed(bf16) / (double)shared : 1;
 }
 
 /* By default the tile must round nearly as well as a plain sum. The scales that go into weights make no difference:

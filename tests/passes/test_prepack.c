@@ -131,16 +131,19 @@ static void norms_go_into_weights(void **state) {
     }
 }
 
-/* Sums of other kernels, and of Winograd's, whose tiles see more than a window. */
-static void what_is_not_finite_stays_where_it_is(void **state) {
+/* Sums of other kernels, of Winograd's, whose tiles see more than a window, and of groups that are one for tiles. */
+static void what_is_not_finite_stays(kern_precision precision) {
   static const double values[] = {NAN, INFINITY, -INFINITY};
-  (void)state;
+  sys_machine machine;
+  sys_machine_read(&machine);
   for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
     base_text text = {.allocator = &base_libc_allocator};
+    const compile_setting setting = {
+        .backend = compile_find_backend("native"), .precision = precision, .isa = machine.isa | BASE_ISA_VECTOR};
     rig plain, fast;
     print_model(&text, &layers[i], 1);
     rig_open(&plain, text.at, "eager");
-    rig_open(&fast, text.at, "native");
+    rig_open_as(&fast, text.at, NULL, &setting);
     for (int64_t k = 0; k < 6; k++) {
       const special odd = {0, k * 97, values[k % 3]};
       if (!try_numbers(&plain, &odd) || !try_numbers(&fast, &odd)) fail_msg("%s%s", plain.err.text, fast.err.text);
@@ -154,6 +157,16 @@ static void what_is_not_finite_stays_where_it_is(void **state) {
     rig_close(&fast);
     base_text_free(&text);
   }
+}
+
+static void what_is_not_finite_stays_where_it_is(void **state) {
+  (void)state;
+  what_is_not_finite_stays(KERN_PRECISION_F32);
+}
+
+static void so_it_does_in_bf16(void **state) {
+  (void)state;
+  what_is_not_finite_stays(KERN_PRECISION_BF16);
 }
 
 static uint32_t constants_after_prepack(const char *text) {
@@ -284,22 +297,27 @@ static void few_channels_out_take_tiles(void **state) {
   }
 }
 
-static void groups_of_whole_panels_are_pairs(void **state) {
+static void groups_of_whole_panels_are_pairs_and_small_ones_for_tiles(void **state) {
+  const kern_row *row = kern_select(KERN_CONV, TD_BF16, level_of("avx512_amx"));
+  const td_dtype small = row && kern_takes_tiles(row) ? TD_BF16 : TD_F32;
   (void)state;
   assert_int_equal(stored_as("avx512_amx", (window){48, 48, 5, 2, false}), TD_BF16);
   assert_int_equal(stored_as("avx512_bf16", (window){48, 48, 5, 2, false}), TD_BF16);
-  assert_int_equal(stored_as("avx512_amx", (window){32, 32, 5, 4, false}), TD_F32);
+  assert_int_equal(stored_as("avx512_amx", (window){32, 32, 5, 4, false}), small);
+  assert_int_equal(stored_as("avx512_bf16", (window){32, 32, 5, 4, false}), TD_F32);
+  assert_int_equal(stored_as("avx512_amx", (window){12, 12, 5, 3, false}), TD_F32); /* three of four channels */
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(norms_go_into_weights),
                                      cmocka_unit_test(what_is_not_finite_stays_where_it_is),
+                                     cmocka_unit_test(so_it_does_in_bf16),
                                      cmocka_unit_test(equal_weights_are_packed_once),
                                      cmocka_unit_test(pixels_times_a_matrix_are_a_product),
                                      cmocka_unit_test(others_stay_convolutions),
                                      cmocka_unit_test(products_of_bf16_are_so_where_the_cpu_has_that),
                                      cmocka_unit_test(first_layers_are_pairs_where_that_pays),
                                      cmocka_unit_test(few_channels_out_take_tiles),
-                                     cmocka_unit_test(groups_of_whole_panels_are_pairs)};
+                                     cmocka_unit_test(groups_of_whole_panels_are_pairs_and_small_ones_for_tiles)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,8 +27,9 @@ struct image_product {
   int64_t channels;      /* elements of a pixel of the image */
   const char *x;
   int64_t x_pixel, x_line, x_plane, x_sample, x_group; /* bytes from one to the next */
-  bool lies;     /* x is the image: lines are merged, and runs fill whole blocks */
-  const char *w; /* [group][panel][run][block]... */
+  int64_t a_group, a_panel; /* the image is that of all groups: bytes to the next one's channels, or panel's; or 0 */
+  bool lies;                /* x is the image: lines are merged, and runs fill whole blocks */
+  const char *w;            /* [group][panel][run][block]... */
   /* Makes some panels of a group of these, which w has in another form, for all their tiles, and up to four lines of
    * the cache more; NULL: they lie. */
   void (*unpack)(const image_product *p, int64_t group, int64_t panel, int64_t panels, char *to);

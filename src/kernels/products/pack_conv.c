@@ -36,18 +36,34 @@ static int64_t stored_rows(const kern_conv *c, int64_t count) {
   return fits && count == wanted ? numbers : -1;
 }
 
-bool kern_conv_pairs_groups(int64_t groups, int64_t group_out, int64_t group_in, int64_t panel) {
-  return groups == 1 || (group_out >= panel && group_in % 2 == 0);
+int64_t kern_conv_pairs_shared(int64_t groups, int64_t group_out, int64_t group_in, int64_t panel, bool tiles) {
+  if (groups == 1 || (group_out >= panel && group_in % 2 == 0)) return 1;
+  const int64_t shared = kern_conv_shared(false, groups, group_out, group_in, panel);
+  return tiles && shared > 1 ? shared : 0;
+}
+
+void kern_pack_shared_pairs(const float *from, int64_t taps, int64_t group_in, int64_t shared, int64_t panel,
+                            int64_t stored, uint16_t *to) {
+  const int64_t out = panel / shared;
+  memset(to, 0, (size_t)(taps * stored * panel) * sizeof *to);
+  for (int64_t tap = 0; tap < taps; tap++, to += stored * panel)
+    for (int64_t k = 0; k < group_in; k++, from += panel)
+      for (int64_t i = 0; i < panel; i++) {
+        const int64_t row = i / out * group_in + k;
+        to[(row / 2 * panel + i) * 2 + row % 2] = base_f32_to_bf16(from[i]);
+      }
 }
 
 int64_t kern_conv_stored(bool transposed, const kern_conv *c, td_dtype dtype, int64_t count) {
   int64_t wanted;
   if (dtype == TD_BF16 && c->channels_first) return !transposed && c->groups == 1 ? stored_rows(c, count) : -1;
-  if (dtype == TD_BF16)
-    return !transposed && kern_conv_pairs_groups(c->groups, c->group_out, c->group_in, c->panel) &&
-                   kern_conv_packed_size(false, c->groups, c->group_out, c->taps, 1, c->panel, &wanted)
-               ? kern_pairs_stored(c->group_in, wanted, count)
-               : -1;
+  if (dtype == TD_BF16) {
+    const int64_t shared = kern_conv_pairs_shared(c->groups, c->group_out, c->group_in, c->panel, true);
+    const bool fits =
+        !transposed && shared &&
+        kern_conv_packed_size(false, c->groups / shared, c->group_out * shared, c->taps, 1, c->panel, &wanted);
+    return fits ? kern_pairs_stored(c->group_in * shared, wanted, count) : -1;
+  }
   const bool fits = kern_conv_packed_size(transposed, c->groups, c->group_out, c->taps, c->group_in, c->panel, &wanted);
   return fits && count == wanted ? c->group_in : -1;
 }

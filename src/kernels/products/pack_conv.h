@@ -7,7 +7,10 @@
  * these are few, a row of taps is one tap of all its numbers, in pairs: each pixel has kern_row_channels of them, zeros
  * behind its channels. Small groups share a panel:
  *
- *     packed[group / shared][tap][channel in][group % shared * (channels of a group) + channel] */
+ *     packed[group / shared][tap][channel in][group % shared * (channels of a group) + channel]
+ *
+ * For tiles of pairs they are one group of `shared` times as many channels in and out, with zeros where a channel out
+ * meets those of other groups. */
 #ifndef KERNELS_PACK_CONV_H
 #define KERNELS_PACK_CONV_H
 #include "kernels/products/conv.h"
@@ -25,8 +28,12 @@ int64_t kern_row_channels(int64_t channels, int64_t across);
 bool kern_rows_are_pairs(int64_t channels, int64_t across);
 /* The weights w, one group's, as pairs of rows of taps; w[c] times scale[c], where that is not NULL. */
 void kern_pack_rows(const base_tensor *w, const base_f32 *scale, int64_t panel, uint16_t *to);
-/* Can a convolution's weights be pairs of bf16? Groups have whole panels and whole pairs. */
-bool kern_conv_pairs_groups(int64_t groups, int64_t group_out, int64_t group_in, int64_t panel);
+/* Can a convolution's weights be pairs of bf16? Groups have whole panels and whole pairs, or share panels for tiles.
+ * How many are one group then; 0: they can't. */
+int64_t kern_conv_pairs_shared(int64_t groups, int64_t group_out, int64_t group_in, int64_t panel, bool tiles);
+/* A panel of kern_pack_conv that `shared` groups share as pairs of `stored` rows of each tap. */
+void kern_pack_shared_pairs(const float *from, int64_t taps, int64_t group_in, int64_t shared, int64_t panel,
+                            int64_t stored, uint16_t *to);
 /* Channels in of a group as `count` packed weights have them, of rows of taps the numbers of a row; -1: these do not
  * fit the sizes. */
 int64_t kern_conv_stored(bool transposed, const kern_conv *c, td_dtype dtype, int64_t count);

@@ -8,6 +8,7 @@
 typedef struct product_tile {
   const void *a[2];         /* the first row of each register's rows */
   int64_t a_pitch, a_block; /* bytes from row to row, from block to block of a run */
+  int64_t a_panel;          /* to what the next panel meets; 0: all meet the same. Read by amx_bf16 alone */
   const int64_t *run;       /* bytes to each */
   int64_t runs;             /* of a row */
   int64_t blocks, words;    /* of a run; words of 32 bits of a block */

@@ -208,11 +208,15 @@ static void part_pairs(const kern_conv *c, const base_f32 *from, float *to) {
     part_rows(c, from, to);
     return;
   }
-  const int64_t parts = c->groups * ((c->group_out + c->panel - 1) / c->panel) * c->taps, in = c->group_in;
+  const int64_t shared = kern_conv_pairs_shared(c->groups, c->group_out, c->group_in, c->panel, true);
+  const int64_t panels = (c->group_out * shared + c->panel - 1) / c->panel, in = c->group_in;
+  const int64_t parts = c->groups / shared * panels * c->taps;
   for (int64_t i = 0; i < parts; i++)
     for (int64_t k = 0; k < in; k++)
-      for (int64_t m = 0; m < c->panel; m++)
-        to[(i * in + k) * c->panel + m] = from[((i * c->stored + k) / 2 * c->panel + m) * 2 + k % 2];
+      for (int64_t m = 0; m < c->panel; m++) {
+        const int64_t row = shared > 1 ? m / c->group_out * in + k : k;
+        to[(i * in + k) * c->panel + m] = from[((i * c->stored + row) / 2 * c->panel + m) * 2 + row % 2];
+      }
 }
 
 /* Packed weights back as the model has them: the inverse of kern_pack_conv. */
@@ -274,7 +278,8 @@ static bool takes_stored(const ir_kernel_query *query, const kern_row *row) {
   kern_conv c;
   if (!kern_conv_window(query->attrs, x->rank, channels, &c)) return false;
   c.panel = row->lanes;
-  return kern_conv_stored(false, &c, TD_BF16, w->dims[0]) == kern_pairs_depth_of(row, c.group_in);
+  const int64_t shared = kern_conv_pairs_shared(c.groups, c.group_out, c.group_in, c.panel, kern_takes_tiles(row));
+  return shared && kern_conv_stored(false, &c, TD_BF16, w->dims[0]) == kern_pairs_depth_of(row, c.group_in * shared);
 }
 
 /* The kernel of the query's level where the weights are packed for it, or still the model's. */
@@ -352,6 +357,11 @@ static bool case_rows(ir_case *c, const conv_case *s, int64_t taps) {
   return true;
 }
 
+/* Groups that are one for the kernel; 0: their weights can't be pairs. */
+static int64_t shared_of(const conv_case *s) {
+  return kern_conv_pairs_shared(s->groups, s->out_channels / s->groups, s->channels / s->groups, s->panel, s->tiles);
+}
+
 static bool case_weights(ir_case *c, const conv_case *s, bool transposed, int64_t taps, uint32_t seed) {
   int64_t rows = transposed ? s->channels : s->out_channels, columns = transposed ? s->out_channels : s->channels;
   int64_t plain[5] = {rows, columns / s->groups, s->kernel[0], s->kernel[1], s->kernel[2]}, count;
@@ -367,13 +377,14 @@ static bool case_weights(ir_case *c, const conv_case *s, bool transposed, int64_
   kern_pack_conv(w, NULL, transposed, s->groups, s->panel, packed);
   *w = base_tensor_of(packed, TD_F32, 1, &count);
   if (!s->pairs) return true;
-  const int64_t out = s->out_channels / s->groups, in = s->channels / s->groups;
-  const int64_t parts = s->groups * ((out + s->panel - 1) / s->panel) * taps;
-  const int64_t stored = s->tiles ? kern_tiles_depth(in) : kern_pairs_depth(in);
+  const int64_t out = s->out_channels / s->groups, in = s->channels / s->groups, shared = shared_of(s);
+  const int64_t parts = s->groups / shared * ((out * shared + s->panel - 1) / s->panel) * taps;
+  const int64_t stored = s->tiles ? kern_tiles_depth(in * shared) : kern_pairs_depth(in);
   count = parts * stored * s->panel;
   uint16_t *pairs = base_new(c->arena, uint16_t, (size_t)count + 1);
   if (!pairs) return false;
-  kern_pack_pairs(packed, in, parts, s->panel, stored, pairs);
+  if (shared > 1) kern_pack_shared_pairs(packed, parts, in, shared, s->panel, stored, pairs);
+  else kern_pack_pairs(packed, in, parts, s->panel, stored, pairs);
   *w = base_tensor_of(pairs, TD_BF16, 1, &count);
   return true;
 }
@@ -480,6 +491,13 @@ static const conv_case forward_cases[] = {
     {2, 3, 34, 34, 2, .in = {3, 3}, .kernel = {1, 1}, .act = KERN_ACT_gelu_tanh},
     {2, 1, 48, 80, 2, .in = {5, 6}, .kernel = {3, 3}, PAD_1, .parts = BIAS | RESIDUAL, .act = KERN_ACT_relu,
      .late = true},
+    {2, 2, 32, 32, 8, .in = {9, 11}, .kernel = {3, 3}, PAD_1, .parts = BIAS | RESIDUAL, .act = KERN_ACT_relu},
+    {2, 1, 24, 48, 6, .in = {8, 7}, .kernel = {3, 2}, STRIDE(2, 2), PAD_1, .parts = SCALE | SHIFT,
+     .act = KERN_ACT_silu},
+    {3, 1, 16, 32, 8, .in = {3, 5, 4}, .kernel = {2, 3, 3}, .padding = {1, 1, 1, 1, 1, 1}, .parts = BIAS},
+    {2, 2, 16, 16, 2, .in = {13, 9}, .kernel = {1, 1}, .parts = BIAS | FRONT},
+    {2, 1, 96, 72, 3, .in = {5, 5}, .kernel = {1, 1}, .parts = FRONT_ROWS, .act = KERN_ACT_relu},
+    {2, 2, 64, 48, 2, .in = {9, 5}, .kernel = {3, 3}, STRIDE(2, 2), PAD_1, .parts = BIAS},
     /* tiles of rows of the image, whose weights L2 does not hold; activations before and behind a residual */
     {2, 1, 576, 18, 1, .in = {3, 32}, .kernel = {3, 3}, PAD_1, .parts = BIAS, .act = KERN_ACT_leaky_relu},
     {2, 1, 32, 72, 1, .in = {5, 7}, .kernel = {1, 1}, .parts = BIAS | RESIDUAL, .act = KERN_ACT_leaky_relu,
@@ -563,9 +581,9 @@ static bool nth_case(ir_case *c, const conv_case *table, uint32_t count, bool tr
   conv_case *s = base_arena_copy(c->arena, &table[number % count], sizeof *s);
   if (!s) return false;
   s->panel = panels[number / count];
-  const bool groups = kern_conv_pairs_groups(s->groups, s->out_channels / s->groups, s->channels / s->groups, s->panel);
-  s->tiles = number / count >= 7 && number / count < 10 && groups && (!s->channels_first || has_rows(s));
-  s->pairs = s->tiles || (number / count > 4 && groups && !s->channels_first);
+  s->tiles = number / count >= 7 && number / count < 10 && (!s->channels_first || has_rows(s));
+  s->tiles &= shared_of(s) > 0;
+  s->pairs = s->tiles || (number / count > 4 && shared_of(s) && !s->channels_first);
   s->bf16 = s->pairs ? bf16[number / count] : 0;
   if (s->channels_first) s->bf16 &= ~(uint32_t)BF16_X;
   /* The last bit of what a chain in front makes may decide how x is rounded: where it is f32 there are few numbers of

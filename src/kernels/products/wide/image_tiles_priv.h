@@ -104,10 +104,11 @@ static void multiply_tile(const image_product *p, const block *b, const rows_cut
   const int64_t which = b->group * p->panels + panel;
   const char *w = p->unpack ? p->unpacked : p->w + which * p->panel;
   const int32_t *start = cut->run ? (const int32_t *)sums : p->start ? p->start + which * V_LANES : NULL;
-  const char *at = p->image + (first + from) * pixel;
+  const char *at = p->image + (first + from) * pixel + b->group * p->a_group + panel * p->a_panel;
   const product_tile t = {.a = {at, at + IMAGE_ROWS / 2 * pixel},
                           .a_pitch = pixel,
                           .a_block = block_bytes,
+                          .a_panel = p->a_panel,
                           .run = p->run + cut->run,
                           .runs = cut->runs,
                           .blocks = p->blocks,
@@ -246,14 +247,15 @@ td_status KERN_PART_NAME(image_run)(const base_call *call, image_product *p) {
                 tasks = blocks * parts;
   int64_t made = -1;
   for (int64_t task = base_call_first(call, tasks); task < tasks; task = base_call_next(call, task, tasks)) {
-    const int64_t which = task / parts, part = task % parts, n = which % planes, y = n % in_plane * p->block_lines;
+    const int64_t which = task / parts, part = task % parts, n = p->a_group ? which / p->c.groups : which % planes;
+    const int64_t y = n % in_plane * p->block_lines, image = p->a_group ? n : which;
     const block b = {.sample = n / in_plane / a[0].out,
                      .plane = n / in_plane % a[0].out,
                      .y = y,
                      .count = base_min_i64(p->block_lines, a[1].out - y),
-                     .group = which / planes};
-    if (which != made) make_image(p, &b);
-    made = which;
+                     .group = p->a_group ? which % p->c.groups : which / planes};
+    if (image != made) make_image(p, &b);
+    made = image;
     multiply_block(p, &b, gemm_split(wides, parts, part) * IMAGE_PANELS,
                    base_min_i64(p->panels, gemm_split(wides, parts, part + 1) * IMAGE_PANELS));
   }

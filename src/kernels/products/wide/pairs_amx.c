@@ -17,7 +17,7 @@ typedef struct product {
   bool cheap; /* the epilogue is a bias, a residual, limits and a slope below 0 */
   float limits[2], slope;
   kern_chain *front;        /* makes the pixels of x; NULL: they are there */
-  int64_t x_size;           /* bytes of a number of x */
+  int64_t taken, x_size;    /* channels of x in a pixel of the image; bytes of a number of x */
   const uint16_t *residual; /* of bf16; NULL: there is none, or the epilogue has it */
   int64_t residual_pitch;
   char *out;
@@ -25,6 +25,7 @@ typedef struct product {
   float *made;             /* lines of x by `front` */
   const kern_nbits *nbits; /* how the weights are packed; NULL: as pairs */
   bool *odd;               /* rows that are multiplied by themselves; NULL: x is rounded, and none is */
+  int64_t shared;          /* groups that are one here, and have zeros in each other's rows */
 } product;
 
 /* ---- the image of a block ---- */
@@ -71,7 +72,7 @@ static void take_planes(const image_product *p, const char *from, int64_t phase,
 static void take_line(const image_product *amx, const char *from, int64_t phase, void *image) {
   const product *p = (const product *)amx;
   const kern_conv_axis *a = &amx->c.axis[2];
-  const int64_t channels = amx->c.group_in, stored = amx->channels, before = a->begin - phase, line = amx->line;
+  const int64_t channels = p->taken, stored = amx->channels, before = a->begin - phase, line = amx->line;
   const int64_t first = from ? base_min_i64(base_max_i64(base_ceil_div(before, a->stride), 0), line) : line;
   const int64_t last = base_max_i64(base_min_i64(base_ceil_div(a->in + before, a->stride), line), first);
   uint16_t *to = image;
@@ -94,12 +95,12 @@ static const char *make_lines(const image_product *amx, int64_t plane, int64_t f
   const product *p = (const product *)amx;
   const kern_conv_axis *a = amx->c.axis;
   const kern_chain_tile t = {.sums = p->made,
-                             .pitch = amx->c.group_in,
+                             .pitch = p->taken,
                              .row = (plane * a[1].in + first) * a[2].in,
                              .row_step = 1,
                              .rows = (last - first) * a[2].in,
-                             .column = group * amx->c.group_in,
-                             .columns = amx->c.group_in};
+                             .column = amx->a_group ? 0 : group * p->taken,
+                             .columns = p->taken};
   if (last > first) kern_chain_run(p->front, &t);
   return (const char *)p->made;
 }
@@ -220,6 +221,43 @@ static void finish(const image_product *amx, float *sums, int64_t pixel, int64_t
   put_rows(&all, sums, rows, columns);
 }
 
+/* ---- groups that share a panel ---- */
+
+/* The sum of a pixel and a channel, of nothing but its own group. */
+static float own_sum(const product *p, int64_t pixel, int64_t channel) {
+  const image_product *amx = &p->amx;
+  const kern_conv *c = &amx->c;
+  const int64_t line = pixel / c->axis[2].out % c->axis[1].out % amx->block_lines;
+  const int64_t row = line * amx->line + pixel % c->axis[2].out, in = c->group_in / p->shared;
+  const int64_t panel = channel / V_LANES, lane = channel % V_LANES, first = lane * p->shared / V_LANES * in;
+  const char *from = amx->image + row * amx->pixel * amx->size + panel * amx->a_panel;
+  const uint16_t *w = (const uint16_t *)(const void *)(amx->w + panel * amx->panel);
+  float sum = 0;
+  for (int64_t i = 0; i < amx->runs; i++, w += c->stored * V_LANES)
+    for (int64_t k = first; k < first + in; k++)
+      sum += base_bf16_to_f32(((const uint16_t *)(const void *)(from + amx->run[i]))[k]) *
+             base_bf16_to_f32(w[(k / 2 * V_LANES + lane) * 2 + k % 2]);
+  return sum;
+}
+
+/* Zero times what is not finite is no number, in channels of other groups, too: such sums are taken anew. */
+static void finish_shared(const image_product *amx, float *sums, int64_t pixel, int64_t rows, int64_t group,
+                          int64_t column, int64_t columns) {
+  float bad[V_LANES];
+  vf none = v_zero();
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t i = 0; i < columns; i += V_LANES) {
+      const vf t = v_load(sums + r * AMX_WIDTH + i);
+      none = v_add(none, v_sub(t, t)); /* 0, or no number */
+    }
+  v_store(bad, none);
+  for (int64_t i = 0; i < columns; i++)
+    for (int64_t r = 0; bad[i % V_LANES] != 0 && r < rows; r++)
+      if (!isfinite(sums[r * AMX_WIDTH + i]))
+        sums[r * AMX_WIDTH + i] = own_sum((const product *)amx, pixel + r, column + i);
+  finish(amx, sums, pixel, rows, group, column, columns);
+}
+
 /* ---- weights of few bits ---- */
 
 static void unpack(const image_product *amx, int64_t group, int64_t panel, int64_t panels, char *to) {
@@ -290,34 +328,53 @@ static td_status take_two_parts(const base_call *call, product *p) {
 
 /* ---- the operators ---- */
 
-static void set_sizes(product *p, int64_t pitch) {
+/* Groups whose channels fill whole blocks have one image of them all; those of one panel are panels of one group. */
+static void join_groups(product *p) {
+  image_product *amx = &p->amx;
+  kern_conv *c = &amx->c;
+  const int64_t bytes = c->group_in * amx->size;
+  p->taken = c->group_in;
+  if (c->groups == 1 || c->channels_first || c->stored != c->group_in) return;
+  p->taken *= c->groups;
+  if (c->group_out == V_LANES) {
+    amx->a_panel = bytes;
+    c->group_out *= c->groups;
+    c->groups = 1;
+  } else {
+    amx->a_group = bytes;
+  }
+}
+
+static void set_sizes(product *p, int64_t x_pitch) {
   image_product *amx = &p->amx;
   const kern_conv *c = &amx->c;
   const kern_conv_axis *a = c->axis;
   const bool merged = KERN_PART_NAME(image_merge_lines)(&amx->c), planes = c->channels_first;
   const int64_t pairs = c->stored / 2;
   amx->size = sizeof(uint16_t);
+  join_groups(p);
+  const int64_t pitch = p->front ? p->taken : x_pitch;
   amx->weights = sizeof(uint32_t);
   amx->rows = planes;
   amx->blocks = base_ceil_div(pairs, AMX_ROWS);
   amx->words = amx->blocks ? pairs / amx->blocks : 0;
   amx->lies = merged && !p->front && p->x_size == amx->size && c->stored == c->group_in;
-  amx->channels = KERN_PART_NAME(image_spread)(c->stored, amx->size);
+  amx->channels = KERN_PART_NAME(image_spread)(p->taken > c->group_in ? p->taken : c->stored, amx->size);
   if (planes) amx->channels = c->stored / a[2].kernel;
   if (amx->lies) amx->channels = pitch;
   amx->x_pixel = planes ? p->x_size : pitch * p->x_size;
   amx->x_line = planes ? pitch * p->x_size : a[2].in * amx->x_pixel;
   amx->x_plane = a[1].in * amx->x_line;
-  amx->x_group = p->front ? 0 : c->group_in * p->x_size;
+  amx->x_group = p->front || p->taken > c->group_in ? 0 : c->group_in * p->x_size;
   amx->x_sample = (planes ? c->group_in : 1) * a[0].in * amx->x_plane;
   amx->take = planes ? take_planes : take_line;
   amx->make_lines = p->front ? make_lines : NULL;
   amx->multiply = KERN_PART_NAME(amx_bf16);
-  amx->finish = finish;
+  amx->finish = p->shared > 1 ? finish_shared : finish;
 }
 
 static td_status take_room(const base_call *call, product *p) {
-  const int64_t sizes[] = {p->amx.seen, p->amx.c.axis[2].in, p->amx.c.group_in};
+  const int64_t sizes[] = {p->amx.seen, p->amx.c.axis[2].in, p->taken};
   int64_t count;
   if (!p->front) return TD_OK;
   if (!base_numel(3, sizes, &count)) return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "the window is too large");
@@ -343,7 +400,7 @@ static td_status multiply(const base_call *call, product *p) {
   const bool leaky = p->e.act == KERN_ACT_leaky_relu && p->e.a > 0 && p->e.a <= 1;
   p->slope = leaky ? p->e.a : 1;
   p->cheap = (kern_epilogue_cheap(&p->e, p->limits) || leaky) && !p->e.scale && !p->e.shift && !p->e.chain;
-  set_sizes(p, p->front ? p->amx.c.group_in : kern_pitch(x));
+  set_sizes(p, kern_pitch(x));
   if (p->nbits && base_attr_int(call->attrs, KERN_NBITS_X_BITS) == 16) TRY(take_two_parts(call, p));
   KERN_PART_NAME(image_cut)(&p->amx, call->workers);
   TRY(take_room(call, p));
@@ -384,6 +441,11 @@ td_status KERN_PART_NAME(linear_nbits_amx)(const base_call *call) {
 
 td_status KERN_PART_NAME(conv_bf16_amx)(const base_call *call) {
   product p = {.x_size = 0};
-  TRY(kern_conv_of(call, false, &p.amx.c));
+  kern_conv *c = &p.amx.c;
+  TRY(kern_conv_of(call, false, c));
+  p.shared = kern_conv_pairs_shared(c->groups, c->group_out, c->group_in, V_LANES, true);
+  c->groups /= p.shared;
+  c->group_in *= p.shared;
+  c->group_out *= p.shared;
   return multiply(call, &p);
 }

@@ -89,6 +89,19 @@ V_TEMPLATE void one_row(const product_tile *t, const int panels, const bool bf16
   if (panels > 2) AMX_STORE(3, to + 3 * AMX_COLUMNS, to_pitch);
 }
 
+/* Each panel meets rows of its own. */
+static void each_panel(const product_tile *t, int64_t rows, int64_t panels) {
+  product_tile one = *t;
+  one.a_panel = 0;
+  for (int64_t p = 0; p < panels; p++) {
+    KERN_PART_NAME(amx_bf16)(&one, rows, 1);
+    for (int i = 0; i < 2; i++) one.a[i] = (const char *)one.a[i] + t->a_panel;
+    one.b = (const char *)one.b + t->b_panel;
+    one.sums = (int32_t *)one.sums + AMX_COLUMNS;
+    if (one.start) one.start = (const int32_t *)one.start + AMX_COLUMNS;
+  }
+}
+
 V_TEMPLATE void multiply(const product_tile *t, int64_t rows, int64_t panels, const bool bf16) {
   if (rows <= AMX_ROWS && panels == AMX_PANELS) one_row(t, AMX_PANELS, bf16);
   else if (rows <= AMX_ROWS && panels == 2) one_row(t, 2, bf16);
@@ -99,4 +112,8 @@ V_TEMPLATE void multiply(const product_tile *t, int64_t rows, int64_t panels, co
 }
 
 void KERN_PART_NAME(amx_u8)(const product_tile *t, int64_t rows, int64_t panels) { multiply(t, rows, panels, false); }
-void KERN_PART_NAME(amx_bf16)(const product_tile *t, int64_t rows, int64_t panels) { multiply(t, rows, panels, true); }
+
+void KERN_PART_NAME(amx_bf16)(const product_tile *t, int64_t rows, int64_t panels) {
+  if (t->a_panel) each_panel(t, rows, panels);
+  else multiply(t, rows, panels, true);
+}

@@ -6,8 +6,10 @@
 static const struct {
   const cli_command *command;
   cli_work *run;
-} commands[] = {{&cli_check, cli_run_check},   {&cli_compare, cli_run_compare}, {&cli_bisect, cli_run_bisect},
-                {&cli_minify, cli_run_minify}, {&cli_replay, cli_run_replay},   {&cli_repro, cli_run_repro}};
+} commands[] = {{&cli_check, cli_run_check},     {&cli_compare, cli_run_compare},
+                {&cli_bisect, cli_run_bisect},   {&cli_minify, cli_run_minify},
+                {&cli_replay, cli_run_replay},   {&cli_repro, cli_run_repro},
+                {&cli_profile, cli_run_profile}, {&cli_compare_profiles, cli_run_compare_profiles}};
 
 int main(int count, char **words) {
   for (int at = 0; at < count && at < 2; at++)
@@ -15,7 +17,7 @@ int main(int count, char **words) {
       if (strcmp(words[at], commands[i].command->name) == 0)
         return cli_execute(commands[i].command, commands[i].run, count - at - 1, words + at + 1);
   app_note(
-      "treadle-debug has the commands check, compare, bisect, minify, replay and repro of `treadle`; see `treadle "
-      "help`");
+      "treadle-debug has the commands check, compare, bisect, minify, replay, repro, profile and compare-profiles of "
+      "`treadle`; see `treadle help`");
   return TD_BAD_ARGUMENT;
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
+#include "cli/faults.h"
 
 static const double least_errors = 3, least_share = 0.02, shortest_follows = 0.5;
 
@@ -172,31 +172,10 @@ static td_status compare(cli_args *args, profile *a, profile *b, td_error *err) 
   return TD_OK;
 }
 
-static td_status run_compare_profiles(cli_args *args, td_error *err) {
+td_status cli_run_compare_profiles(cli_args *args, td_error *err) {
   profile a = {0}, b = {0};
   const td_status status = compare(args, &a, &b, err);
   json_decref(a.root);
   json_decref(b.root);
   return status;
 }
-
-static const cli_option compare_profiles_options[] = {CLI_OPTION_JSON};
-
-const cli_command cli_compare_profiles = {
-    .name = "compare-profiles",
-    .operands = "BEFORE AFTER",
-    .summary = "show what changed between two profiles",
-    .text =
-        "BEFORE and AFTER are files that `treadle profile MODEL --json` wrote, with the same --group-by. A row\n"
-        "changed if its mean time moved by more than three standard errors and 2 %, and its shortest time moved with\n"
-        "it; rows within the noise are counted, not shown.",
-    .examples =
-        "treadle profile net.onnx --json > before.json\n"
-        "treadle profile net.onnx --math fast --json > after.json\n"
-        "treadle compare-profiles before.json after.json",
-    .options = compare_profiles_options,
-    .option_count = sizeof compare_profiles_options / sizeof *compare_profiles_options,
-    .min_operands = 2,
-    .max_operands = 2,
-    .run = run_compare_profiles,
-};

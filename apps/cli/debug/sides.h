@@ -1,7 +1,7 @@
 /* sides.h -- one model profiled on two backends: where the time went before and after. */
 #ifndef CLI_SIDES_H
 #define CLI_SIDES_H
-#include "cli.h"
+#include "cli/cli.h"
 
 /* Profiles the model of `args` on `before` and on the backend that --backend names (default native), and prints their
  * classes of work side by side. */

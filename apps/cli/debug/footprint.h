@@ -3,7 +3,7 @@
 #define CLI_FOOTPRINT_H
 #include <stdatomic.h>
 
-#include "cli.h"
+#include "cli/cli.h"
 
 /* Counts what a model and its sessions allocate. It must stay where it is while they live. */
 typedef struct cli_footprint {

@@ -2,13 +2,14 @@
 #include <errno.h>
 #include <string.h>
 
-#include "collector.h"
-#include "engine.h"
+#include "cli/collector.h"
 #include "footprint.h"
-#include "common/measure.h"
-#include "perf.h"
-#include "common/roofline.h"
 #include "sides.h"
+#include "cli/engine.h"
+#include "cli/faults.h"
+#include "cli/perf.h"
+#include "common/measure.h"
+#include "common/roofline.h"
 
 typedef struct profile_state {
   cli_args *args;
@@ -157,7 +158,7 @@ static td_status profile_model(profile_state *s, td_error *err) {
   return write_all(s, err);
 }
 
-static td_status run_profile(cli_args *args, td_error *err) {
+td_status cli_run_profile(cli_args *args, td_error *err) {
   const char *before = cli_value(args, "compare-backend");
   if (before) return cli_compare_backends(args, before, err);
   profile_state s = {.args = args};
@@ -168,89 +169,3 @@ static td_status run_profile(cli_args *args, td_error *err) {
   td_collector_close(s.collector);
   return status;
 }
-
-static const cli_option profile_options[] = {
-    CLI_OPTION_THREADS,
-    CLI_OPTION_INTEROP,
-    {"group-by", "WHAT",
-     "what a row is; default node. With module and origin, a kernel's time is divided among its nodes",
-     "node op kernel class module origin", false},
-    {"depth", "N", "with --group-by module: group by the first N parts of module paths", NULL, false},
-    {"columns", "LIST",
-     "of the table, separated by commas: self, total, share, calls, mean, flop, bytes, gflops, gbs, limit (least "
-     "microseconds that the work can take), reach (percent of the limit), busy (threads computing), memory (arena "
-     "bytes in use), steps, op, kernel, or all",
-     NULL, false},
-    {"sort", "KEY",
-     "time (default), mean, calls, flops, bytes, limit (time lost against it), memory, order (plan order)",
-     "time mean calls flops bytes limit memory order", false},
-    {"limit", "N", "maximum rows of the table; default 40, 0: all", NULL, false},
-    {"compare-backend", "NAME", "also profile this backend, and show both by class of work: where fusion saves time",
-     CLI_BACKENDS, false},
-    {"trace", "FILE", "write a timeline of every thread, for ui.perfetto.dev or chrome://tracing", NULL, false},
-    {"html", "FILE", "write one self-contained page: timeline, roofline, table", NULL, false},
-    {"csv", "FILE", "write all rows with every figure", NULL, false},
-    {"stacks", "FILE", "write folded stacks by module, for flame graphs", NULL, false},
-    {"level", "LEVEL",
-     "hardware counters, too: top-down analysis (tma; tma1, tma2, tma3: its first levels) or instructions per cycle "
-     "(ipc), as far as the machine has them; "
-     "default time",
-     "time ipc tma tma1 tma2 tma3", false},
-    {"memory", NULL, "also show allocations, page faults, the arena over time, and the steps at its peak", NULL, false},
-    {"min-time", "SECONDS", "seconds to record; default 1", NULL, false},
-    {"runs", "N", "record N runs instead", NULL, false},
-    {"schedule", "W,U,A[,R[,S]]",
-     "skip S runs, then R cycles of W runs not watched, U discarded (warm-up) and A recorded; default: all are "
-     "recorded",
-     NULL, false},
-    {"records", "N", "records kept per thread for traces; default 65536", NULL, false},
-    CLI_OPTION_ITT,
-    CLI_OPTION_PERF,
-    {"no-limits", NULL, "do not measure the roofline if it is not known yet", NULL, false},
-    CLI_OPTION_BATCH,
-    CLI_OPTION_SHAPE,
-    CLI_OPTION_METHOD,
-    CLI_OPTION_SPECIALISE,
-    CLI_OPTION_NODE_COPIES,
-    CLI_OPTION_INPUT,
-    CLI_OPTION_BACKEND,
-    CLI_OPTION_PASSES,
-    CLI_OPTION_ISA,
-    CLI_OPTION_MATH,
-    CLI_OPTION_PRECISION,
-    CLI_OPTION_KEEP_F32,
-    CLI_OPTION_STATE,
-    CLI_OPTION_CC,
-    CLI_OPTION_STRICT,
-    CLI_OPTION_CC_LIMIT,
-    CLI_OPTION_TRUSTED,
-    CLI_OPTION_TUNE,
-    CLI_OPTION_TUNED,
-    CLI_OPTION_WEIGHTS,
-    CLI_OPTION_PREPROCESS,
-    CLI_OPTION_SEED,
-    CLI_OPTION_JSON,
-};
-
-const cli_command cli_profile = {
-    .name = "profile",
-    .operands = "MODEL",
-    .summary = "show where the time of a model goes",
-    .text =
-        "MODEL is a file or builtin:NAME. It is loaded, warmed up, and run for --min-time seconds while every\n"
-        "step on every thread is recorded. The table has a row per node, operator, kernel or module: microseconds\n"
-        "per run, share of the run, executions, rates, percent of the measured limit (`treadle help roofline`),\n"
-        "and threads computing. Time outside of steps has its own row, so that the rows add up to the run.",
-    .examples =
-        "treadle profile net.onnx --threads 1\n"
-        "treadle profile net.onnx --group-by op --columns all\n"
-        "treadle profile net.onnx --group-by module --depth 3\n"
-        "treadle profile net.onnx --sort limit --limit 10\n"
-        "treadle profile net.onnx --compare-backend aot_eager\n"
-        "treadle profile builtin:mobilenet_v2 --trace trace.json --html profile.html",
-    .options = profile_options,
-    .option_count = sizeof profile_options / sizeof *profile_options,
-    .min_operands = 1,
-    .max_operands = 1,
-    .run = run_profile,
-};

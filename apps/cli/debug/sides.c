@@ -10,7 +10,7 @@
 
 #include "base/map.h"
 #include "common/measure.h"
-#include "engine.h"
+#include "cli/engine.h"
 #include "sides.h"
 
 enum { MOST_CLASSES = 16, LEAST_RUNS = 3 };

@@ -40,6 +40,8 @@ struct image_product {
   const char *(*make_lines)(const image_product *p, int64_t plane, int64_t first, int64_t last, int64_t group);
   /* Writes a line of the image, of one phase, from a line of x; NULL: it lies beside x. */
   void (*take)(const image_product *p, const char *from, int64_t phase, void *to);
+  /* The same of `count` lines of one pixel each, none of which lies beside x; NULL: one after the other. */
+  void (*take_pixels)(const image_product *p, const char *from, int64_t count, void *to);
   void (*multiply)(const product_tile *t, int64_t rows, int64_t panels);
   const float *scales; /* product_tile's, of the first panel; NULL: there are none */
   int64_t scale_panel, scale_blocks, a_low;

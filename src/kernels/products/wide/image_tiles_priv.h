@@ -45,6 +45,11 @@ static void make_image(image_product *p, const block *b) {
     const char *plane = beside          ? NULL
                         : p->make_lines ? p->make_lines(p, b->sample * a[0].in + z, first, last, b->group)
                                         : x + z * p->x_plane + first * p->x_line;
+    if (p->take_pixels) {
+      p->take_pixels(p, plane, last - first, to);
+      memset(to + (last - first) * size, 0, (size_t)((p->lines - (last - first)) * size));
+      return;
+    }
     for (int64_t i = 0; i < p->phase[0] * p->phase[1]; i++)
       for (int64_t n = 0; n < p->lines; n++, to += size) {
         const int64_t at = begin + n * y->stride + i / p->phase[1];

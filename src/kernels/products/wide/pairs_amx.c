@@ -14,7 +14,8 @@
 typedef struct product {
   image_product amx; /* the first, so that its functions know the others */
   kern_epilogue e;
-  bool cheap; /* the epilogue is a bias, a residual, limits and a slope below 0 */
+  bool cheap; /* the epilogue is a bias, a residual, limits and a slope below 0, or a hardswish */
+  bool gated; /* a hardswish */
   float limits[2], slope;
   kern_chain *front;        /* makes the pixels of x; NULL: they are there */
   int64_t taken, x_size;    /* channels of x in a pixel of the image; bytes of a number of x */
@@ -91,6 +92,21 @@ static void take_line(const image_product *amx, const char *from, int64_t phase,
   }
 }
 
+/* The same of pixels that are lines of their own. */
+static void take_pixels(const image_product *amx, const char *from, int64_t count, void *image) {
+  const product *p = (const product *)amx;
+  const int64_t taken = p->taken, stored = amx->channels;
+  uint16_t *to = image;
+  if (amx->x_pixel == taken * p->x_size && taken == stored) {
+    take_numbers(p, from, count * taken, to);
+    return;
+  }
+  for (; count > 0; count--, from += amx->x_pixel, to += stored) {
+    take_numbers(p, from, taken, to);
+    memset(to + taken, 0, (size_t)(stored - taken) * sizeof *to);
+  }
+}
+
 static const char *make_lines(const image_product *amx, int64_t plane, int64_t first, int64_t last, int64_t group) {
   const product *p = (const product *)amx;
   const kern_conv_axis *a = amx->c.axis;
@@ -113,50 +129,54 @@ typedef struct rows_out {
   const uint16_t *half;     /* or where it is bf16 */
   int64_t residual_pitch;
   float low, high, slope; /* max(t, slope t) of what is within limits: 1, or a leaky_relu's */
+  bool gated;
   char *to;
   int64_t pitch; /* bytes from row to row */
   bool narrow;   /* to bf16 */
 } rows_out;
 
-V_INLINE vf bend(rows_out o, vf t) {
+V_INLINE vf bend(rows_out o, vf t, bool gated) {
+  if (gated) return v_hardswish(t);
   t = v_min(v_set(o.high), v_max(v_set(o.low), t));
   return o.slope < 1 ? v_max(t, v_mul(v_set(o.slope), t)) : t;
 }
 
-static void put_part(rows_out o, const float *sums, int64_t rows, int64_t columns) {
+/* Columns [first, last). */
+static void put_part(rows_out o, const float *sums, int64_t rows, int64_t first, int64_t last) {
   for (int64_t r = 0; r < rows; r++, sums += AMX_WIDTH)
-    for (int64_t i = 0; i < columns; i += V_LANES) {
-      const int64_t lanes = base_min_i64(V_LANES, columns - i), at = r * o.residual_pitch + i;
+    for (int64_t i = first; i < last; i += V_LANES) {
+      const int64_t lanes = base_min_i64(V_LANES, last - i), at = r * o.residual_pitch + i;
       char *to = o.to + r * o.pitch;
       vf t = v_load(sums + i);
       if (o.bias) t = v_add(t, v_load_n(o.bias + i, lanes));
       if (o.half) t = v_add(t, p_load(o.half + at, lanes));
       if (o.wide) t = v_add(t, v_load_n(o.wide + at, lanes));
-      t = bend(o, t);
+      t = bend(o, t, o.gated);
       if (o.narrow) p_store((uint16_t *)(void *)to + i, t, lanes);
       else v_store_n((float *)(void *)to + i, t, lanes);
     }
 }
 
-/* Rows of AMX_WIDTH columns. */
-V_TEMPLATE void put_whole(rows_out o, const float *sums, int64_t rows, const bool narrow) {
+/* Pairs of whole panels. */
+V_TEMPLATE void put_whole(rows_out o, const float *sums, int64_t rows, const int panels, const bool narrow,
+                          const bool gated) {
   const float *wide = o.wide;
   const uint16_t *half = o.half;
   char *to = o.to;
   vf bias[AMX_PANELS];
-  for (int i = 0; i < AMX_PANELS; i++) bias[i] = o.bias ? v_load(o.bias + i * V_LANES) : v_set(-0.0f);
+  for (int i = 0; i < panels; i++) bias[i] = o.bias ? v_load(o.bias + i * V_LANES) : v_set(-0.0f);
   for (int64_t r = 0; r < rows; r++, sums += AMX_WIDTH, to += o.pitch) {
     vf t[AMX_PANELS];
     V_UNROLL
-    for (int i = 0; i < AMX_PANELS; i++) {
+    for (int i = 0; i < panels; i++) {
       t[i] = v_add(v_load(sums + i * V_LANES), bias[i]);
       if (half) t[i] = v_add(t[i], p_load(half + i * V_LANES, V_LANES));
       if (wide) t[i] = v_add(t[i], v_load(wide + i * V_LANES));
-      t[i] = bend(o, t[i]);
+      t[i] = bend(o, t[i], gated);
       if (!narrow) v_store((float *)(void *)to + i * V_LANES, t[i]);
     }
     V_UNROLL
-    for (int i = 0; narrow && i < AMX_PANELS; i += 2) {
+    for (int i = 0; narrow && i < panels; i += 2) {
       const vf pairs = p_round_two(t[i], t[i + 1]);
       memcpy(to + i * V_LANES * 2, &pairs, sizeof pairs);
     }
@@ -165,10 +185,19 @@ V_TEMPLATE void put_whole(rows_out o, const float *sums, int64_t rows, const boo
   }
 }
 
+V_TEMPLATE void put_panels(rows_out o, const float *sums, int64_t rows, const int panels) {
+  if (o.gated && o.narrow) put_whole(o, sums, rows, panels, true, true);
+  else if (o.gated) put_whole(o, sums, rows, panels, false, true);
+  else if (o.narrow) put_whole(o, sums, rows, panels, true, false);
+  else put_whole(o, sums, rows, panels, false, false);
+}
+
 static void put_rows(const rows_out *o, const float *sums, int64_t rows, int64_t columns) {
-  if (columns < AMX_WIDTH) put_part(*o, sums, rows, columns);
-  else if (o->narrow) put_whole(*o, sums, rows, true);
-  else put_whole(*o, sums, rows, false);
+  enum { FEW = 2 };
+  const bool all = columns == AMX_WIDTH, few = !all && columns >= FEW * V_LANES;
+  if (all) put_panels(*o, sums, rows, AMX_PANELS);
+  if (few) put_panels(*o, sums, rows, FEW);
+  if (!all) put_part(*o, sums, rows, few ? FEW * V_LANES : 0, columns);
 }
 
 /* All of an epilogue that has more than a bias, an activation and a residual, in place. */
@@ -196,6 +225,7 @@ static void finish(const image_product *amx, float *sums, int64_t pixel, int64_t
                   .low = p->limits[0],
                   .high = p->limits[1],
                   .slope = p->slope,
+                  .gated = p->gated,
                   .to = p->out + (pixel * p->out_pitch + column) * p->out_size,
                   .pitch = p->out_pitch * p->out_size,
                   .narrow = p->out_size < (int64_t)sizeof *sums};
@@ -206,6 +236,7 @@ static void finish(const image_product *amx, float *sums, int64_t pixel, int64_t
     all.low = in_place.low = -INFINITY;
     all.high = in_place.high = INFINITY;
     all.slope = in_place.slope = 1;
+    all.gated = in_place.gated = false;
     if (more) {
       finish_dear(&e, &in_place, sums, rows, columns);
     } else {
@@ -321,6 +352,7 @@ static td_status take_two_parts(const base_call *call, product *p) {
   amx->a_low = amx->c.stored * amx->size;
   amx->channels = KERN_PART_NAME(image_spread)(2 * amx->c.stored, amx->size);
   amx->take = take_parts;
+  amx->take_pixels = NULL;
   amx->multiply = KERN_PART_NAME(amx_scaled);
   amx->finish = finish_parts;
   return TD_OK;
@@ -368,6 +400,7 @@ static void set_sizes(product *p, int64_t x_pitch) {
   amx->x_group = p->front || p->taken > c->group_in ? 0 : c->group_in * p->x_size;
   amx->x_sample = (planes ? c->group_in : 1) * a[0].in * amx->x_plane;
   amx->take = planes ? take_planes : take_line;
+  amx->take_pixels = merged ? take_pixels : NULL;
   amx->make_lines = p->front ? make_lines : NULL;
   amx->multiply = KERN_PART_NAME(amx_bf16);
   amx->finish = p->shared > 1 ? finish_shared : finish;
@@ -399,7 +432,9 @@ static td_status multiply(const base_call *call, product *p) {
   }
   const bool leaky = p->e.act == KERN_ACT_leaky_relu && p->e.a > 0 && p->e.a <= 1;
   p->slope = leaky ? p->e.a : 1;
-  p->cheap = (kern_epilogue_cheap(&p->e, p->limits) || leaky) && !p->e.scale && !p->e.shift && !p->e.chain;
+  p->gated = p->e.act == KERN_ACT_hardswish;
+  p->cheap = kern_epilogue_cheap(&p->e, p->limits) || leaky || p->gated;
+  p->cheap &= !p->e.scale && !p->e.shift && !p->e.chain;
   set_sizes(p, kern_pitch(x));
   if (p->nbits && base_attr_int(call->attrs, KERN_NBITS_X_BITS) == 16) TRY(take_two_parts(call, p));
   KERN_PART_NAME(image_cut)(&p->amx, call->workers);

@@ -115,6 +115,15 @@ static void gather_line(const image_product *image, const char *from, int64_t ph
             pitch, to + first * pitch);
 }
 
+/* Pixels that are lines of their own. */
+static void take_pixels(const image_product *image, const char *from, int64_t count, void *to) {
+  const bytes_image *p = (const bytes_image *)image;
+  const uint8_t *x = (const uint8_t *)from;
+  const int64_t pitch = image->channels;
+  if (image->x_pixel == pitch) I8_NAME(i8_copy)(p->flip, x, count * pitch, to);
+  else copy_runs(p, x, image->x_pixel, image->c.group_in, count, pitch, to);
+}
+
 static void finish_image(const image_product *image, float *sums, int64_t pixel, int64_t rows, int64_t group,
                          int64_t column, int64_t columns) {
   I8_NAME(i8_finish)(&((const bytes_image *)image)->f, sums, pixel, rows, group, column, columns);
@@ -153,6 +162,7 @@ static td_status multiply_image(const base_call *call, bytes_image *p, bool merg
                     : image->gathered ? KERN_PART_NAME(image_spread)(run, sizeof(byte_x))
                                       : image->c.group_in;
   image->w = (const char *)p->i8.w + l->data;
+  if (!image->take && merged) image->take_pixels = take_pixels;
   if (!image->take) image->take = image->gathered ? gather_line : take_line;
   image->finish = finish_image;
   KERN_PART_NAME(image_cut)(image, call->workers);

@@ -27,6 +27,19 @@ td_status fuse_groups(ir_graph *graph, const fuse_setting *setting, uint32_t *ch
 /* Moves fused loops into the products before or after them, where that saves more than it costs. Adds the number of
  * loops moved to *changes. */
 td_status fuse_chains(ir_graph *graph, const fuse_setting *setting, uint32_t *changes, td_error *err);
+/* Is the node a loop, or an operator that can be one, over floats, all of which it reads and stores in order? */
+bool fuse_may_narrow(const ir_graph *graph, uint32_t isa, base_arena *scratch, const ir_node_def *node);
+/* A loop in the place of such a node. */
+typedef struct fuse_narrowed {
+  ir_op_id op;
+  const int64_t *words, *from; /* its attributes */
+  uint32_t word_count, from_count;
+  const ir_value *in;
+  uint32_t in_count;
+} fuse_narrowed;
+/* The loop that stores result k as bf16 where `narrow` has bit k, and may read bf16; in the scratch. */
+td_status fuse_narrow(const ir_graph *graph, uint32_t isa, base_arena *scratch, const ir_node_def *node,
+                      uint32_t narrow, fuse_narrowed *to, td_error *err);
 /* The loops of a graph as text; with a log in the setting also why unfused nodes were left
  * alone. */
 td_status fuse_print(const ir_graph *graph, const fuse_setting *setting, base_text *text, td_error *err);

@@ -3,14 +3,16 @@
  *     conv(x, W)  -> conv(x, W) {result = bf16}    of td::conv, td::linear, td::linear_nbits, td::expand_depthwise,
  *                                                  td::depthwise_conv and aten::native_group_norm, where kernels
  *                                                  take that (pack.h)
+ *     add(x, y)    -> td::fused(x, y)              of large images: loops, and operators that can be such
  *
  * All who read the result round it to bf16 anyway, as operand 0, or add it to their sums, as residual; or it is one of
  * a window of which they read the largest, or a part of what they read of a concatenation, or they read some of its
  * channels, or of its pixels more than once, which is the same rounded before or behind. No bit of the former changes;
- * a residual, and the image of a depthwise convolution or a norm, is rounded once more.
+ * a residual, and the image of a depthwise convolution, a norm or a loop, is rounded once more.
  *
  * Requires: packed weights; behind the pass chain, which moves loops into products. Keeps: shapes. Breaks: the types of
  * such values. */
+#include "fuse/fuse.h"
 #include "kernels/products/products.h"
 #include "kernels/kernels.h"
 #include "passes/passes_priv.h"
@@ -25,6 +27,7 @@ typedef struct mover {
 
 typedef struct between {
   BASE_VEC(ir_node) products;
+  BASE_VEC(ir_node) loops;
   BASE_VEC(mover) movers;
   BASE_VEC(uint32_t) reads; /* by value: uses that take bf16 */
 } between;
@@ -69,6 +72,24 @@ static bool is_norm(const passes_edit *e, const ir_node_def *node) {
          !base_attr_has(node->attrs, KERN_GROUP_NORM_RESULT) && kern_select(KERN_GROUP_NORM, TD_BF16, e->setting->isa);
 }
 
+/* Numbers of an image that a loop may as well have in bf16. */
+static bool may_be_narrow(const passes_edit *e, ir_value v) {
+  const ir_type *t = v.id ? ir_type_of(e->graph, v) : NULL;
+  return t && t->kind == IR_TENSOR && t->dtype == TD_F32 && t->rank > 1 && is_far(t);
+}
+
+/* A loop over large images alone, where products take tiles. One that also reads a number of each channel goes pixel
+ * by pixel, where rounding takes as long as memory. */
+static bool is_loop(const passes_edit *e, const ir_node_def *node) {
+  const kern_row *row = kern_select(KERN_CONV, TD_BF16, e->setting->isa);
+  double number;
+  bool far = node->in_count > 0;
+  if (!row || !kern_takes_tiles(row) || passes_precision(e, node) != KERN_PRECISION_BF16) return false;
+  for (uint32_t k = 0; k < node->in_count && far; k++)
+    far = may_be_narrow(e, node->in[k]) || passes_number(e, node->in[k], &number);
+  return far && fuse_may_narrow(e->graph, e->setting->isa, e->scratch, node);
+}
+
 static bool is_even(base_dim dim) { return base_dim_known(dim) && dim % 2 == 0; }
 
 /* An expansion by pairs reads whole ones. */
@@ -82,6 +103,7 @@ static bool expands_pairs(const passes_edit *e, const ir_node_def *node) {
 static bool may_store(const passes_edit *e, const ir_node_def *node) {
   const bool expansion = is_expansion(node) && kern_select(KERN_EXPAND_DEPTHWISE, TD_BF16, e->setting->isa);
   const bool depthwise = is_depthwise(e, node), norm = is_norm(e, node);
+  if (is_loop(e, node)) return may_be_narrow(e, node->out[0]);
   if ((depthwise || norm) && !is_far(ir_type_of(e->graph, node->out[0]))) return false;
   if (norm) return true;
   const bool window = (expansion || depthwise) && passes_int(node, "channels") % 2 == 0;
@@ -147,6 +169,14 @@ static td_status visit(passes_edit *e, ir_node id) {
   between *b = e->user;
   const ir_node_def *node = ir_node_of(e->graph, id);
   const bool moves = is_mover(e, node), product = is_product(e, node);
+  if (is_loop(e, node)) {
+    ir_node *more = base_vec_push(e->scratch, &b->loops);
+    if (!more) return base_no_memory(e->err, "a pass");
+    *more = id;
+    for (uint32_t k = 0; k < node->in_count; k++)
+      if (may_be_narrow(e, node->in[k])) TRY(count_read(e, node->in[k]));
+    return TD_OK;
+  }
   if (moves) {
     mover *more = base_vec_push(e->scratch, &b->movers);
     if (!more) return base_no_memory(e->err, "a pass");
@@ -225,6 +255,34 @@ static td_status store_bf16(passes_edit *e, ir_node id) {
   return passes_take_place(e, id, made);
 }
 
+/* A loop of which all that read a result take bf16; or an operator whose kernel takes none, and operands will be. */
+static td_status narrow_loop(passes_edit *e, ir_node id) {
+  ir_refresh(e->graph, id);
+  const ir_node_def *node = ir_node_of(e->graph, id);
+  uint32_t narrow = 0;
+  bool reads = false;
+  for (uint32_t i = 0; i < node->out_count; i++)
+    narrow |= (uint32_t)(may_be_narrow(e, node->out[i]) && all_read_bf16(e, node->out[i])) << i;
+  for (uint32_t k = 0; k < node->in_count && !(node->op->flags & IR_OP_LOOP); k++)
+    reads |= node->in[k].id && (ir_type_of(e->graph, node->in[k])->dtype == TD_BF16 || comes_as_bf16(e, node->in[k]));
+  if (!narrow && !reads) return TD_OK;
+  fuse_narrowed loop;
+  ir_value made;
+  TRY(fuse_narrow(e->graph, e->setting->isa, e->scratch, node, narrow, &loop, e->err));
+  const base_arg args[] = {ARG_INTS("program", loop.words, loop.word_count),
+                           ARG_INTS("from", loop.from, loop.from_count)};
+  const ir_new_node spec = {.in = loop.in,
+                            .in_count = loop.in_count,
+                            .out_count = node->out_count,
+                            .args = args,
+                            .arg_count = loop.from_count ? 2 : 1};
+  TRY(passes_add(e, id, loop.op, spec, NULL, &made));
+  const ir_node by = ir_value_of(e->graph, made)->node;
+  for (uint32_t i = 1; i < spec.out_count; i++)
+    TRY(passes_replace(e, ir_node_of(e->graph, id)->out[i], ir_node_of(e->graph, by)->out[i]));
+  return passes_take_place(e, id, made);
+}
+
 /* A mover whose operands are bf16 now. */
 static td_status move_bf16(passes_edit *e, ir_node id) {
   ir_refresh(e->graph, id);
@@ -241,6 +299,7 @@ static td_status finish(passes_edit *e) {
   const between *b = e->user;
   TRY(count_movers(e));
   for (uint32_t i = 0; i < b->products.count; i++) TRY(store_bf16(e, b->products.at[i]));
+  for (uint32_t i = 0; i < b->loops.count; i++) TRY(narrow_loop(e, b->loops.at[i]));
   for (uint32_t i = 0; i < b->movers.count; i++)
     if (b->movers.at[i].reads_bf16) TRY(move_bf16(e, b->movers.at[i].node));
   return TD_OK;

@@ -182,6 +182,56 @@ static void so_are_borders_and_repetitions(void **state) {
   expect_changes(level, IMAGE(100) TABLES MIRROR(6, 5, 10) NORM(7, 6, "") LAST, 3);
 }
 
+#define RUN_PASS(name) \
+  if (find_pass(name)->run(graph, &setting, &changes, &err) != TD_OK) fail_msg("%s", err.text)
+
+/* Results of loops of a graph that are bf16, behind the passes fuse and this one. */
+static uint32_t narrow_results(const char *level, const char *text) {
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  ir_graph *graph = parse_graph(arena, text, &base_libc_allocator);
+  td_error err;
+  uint32_t changes = 0, count = 0;
+  const passes_setting setting = {
+      .isa = level_of(level), .precision = KERN_PRECISION_BF16, .fuse = {.isa = level_of(level), .compiled = true}};
+  RUN_PASS("fuse");
+  RUN_PASS("bf16_between");
+  if (ir_verify(graph, &err) != TD_OK) fail_msg("%s", err.text);
+  const ir_block_def *top = ir_block_of(graph, graph->top);
+  for (uint32_t i = 0; i < top->nodes.count; i++) {
+    const ir_node_def *node = ir_node_of(graph, top->nodes.at[i]);
+    for (uint32_t k = 0; node->op && node->op->id == OP_td_fused && k < node->out_count; k++)
+      count += ir_type_of(graph, node->out[k])->dtype == TD_BF16;
+  }
+  ir_graph_free(graph);
+  base_arena_free(arena);
+  return count;
+}
+
+/* An operator that waits for memory becomes a loop that reads and stores bf16. */
+static void so_are_large_images_of_loops(void **state) {
+  (void)state;
+  const char *level = "avx512_amx";
+#define SUM(out, a, b) "%" #out " = aten::add(%" #a ", %" #b ")\n"
+#define TWO(size) IMAGE(size) "%6 = td::conv(%0, %1) {kernel = [1, 1], " CONV "}\n"
+  expect_changes(level, TWO(100) SUM(8, 5, 6) PART(7, 8) LAST, 3);
+  expect_changes(level, TWO(100) SUM(7, 5, 6) LAST, 3); /* it reads bf16 */
+  expect_changes(level, TWO(100) SUM(8, 5, 6) SUM(9, 8, 5) PART(7, 9) LAST, 4);
+  expect_changes(level, TWO(100) SUM(8, 5, 6) PART(7, 8) "output \"z\" %8\n" LAST, 3);
+  expect_changes(level, TWO(90) SUM(8, 5, 6) PART(7, 8) LAST, 0);
+  expect_changes(level, IMAGE(100) "const %10: f32[32] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, "
+                                 "3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5}\n" SUM(8, 5, 10) PART(7, 8) LAST,
+                 0); /* it also reads a number of each channel */
+  expect_changes("avx512_bf16", TWO(100) SUM(8, 5, 6) PART(7, 8) LAST, 0);
+  /* two results, of which one is an output as it is */
+#define LOOP SUM(8, 5, 6) "%9 = aten::sigmoid(%8)\n%10 = aten::mul(%9, %5)\n"
+  assert_int_equal(narrow_results(level, TWO(100) LOOP PART(7, 10) LAST), 1);
+  assert_int_equal(narrow_results(level, TWO(100) LOOP PART(7, 10) "%11 = td::conv(%9, %1) {kernel = [1, 1], " CONV
+                                                                   "}\noutput \"z\" %11\n" LAST),
+                   2);
+  assert_int_equal(narrow_results(level, TWO(100) LOOP PART(7, 10) "output \"z\" %9\n" LAST), 1);
+  assert_int_equal(narrow_results("avx512_bf16", TWO(100) LOOP PART(7, 10) LAST), 0);
+}
+
 static void others_stay(void **state) {
   (void)state;
   /* an output; another reader; a bias; a matrix that is none of pairs; a chain in front, and one behind */
@@ -203,6 +253,7 @@ int main(void) {
                                      cmocka_unit_test(so_are_large_images_under_windows),
                                      cmocka_unit_test(so_are_large_images_of_norms),
                                      cmocka_unit_test(so_are_borders_and_repetitions),
+                                     cmocka_unit_test(so_are_large_images_of_loops),
                                      cmocka_unit_test(others_stay)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

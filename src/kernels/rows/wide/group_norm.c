@@ -26,6 +26,7 @@ typedef struct group_norm {
   float *room; /* for the floats of a piece, and of NEAR_ROWS rows */
   void (*narrow)(uint16_t *to, const float *from, int64_t n);
   int64_t samples, channels, groups, width, plane; /* width: channels of a group */
+  int64_t fold; /* pixels that are one row of columns, where one alone fills too few vectors */
   double eps;
   kern_act_rows act; /* NULL: none */
   float a, b;
@@ -120,6 +121,21 @@ V_INLINE void column_moments(const group_norm *g, int64_t offset, const int vect
   }
 }
 
+/* The moments of `width` channels, of which each row of `plane` had `fold` pixels. */
+static void join_pixels(float *means, float *squares, int64_t width, int64_t fold, int64_t plane) {
+  for (int64_t c = 0; c < width && fold > 1; c++) {
+    float mean = 0, sum = 0;
+    for (int64_t k = 0; k < fold; k++) mean += means[c + k * width];
+    mean /= (float)fold;
+    for (int64_t k = 0; k < fold; k++) {
+      const float d = means[c + k * width] - mean;
+      sum += squares[c + k * width] + d * d * (float)plane;
+    }
+    means[c] = mean;
+    squares[c] = sum;
+  }
+}
+
 /* means[c], scale[c]: of the group of channel c; scale is 1 / its standard deviation. */
 static void join_groups(const group_norm *g, float *means, float *squares, int64_t width) {
   for (int64_t c = 0; c < width; c += g->width) {
@@ -165,31 +181,44 @@ static void finish_rows(const group_norm *g, int64_t at, int64_t rows, int64_t w
     for (int64_t r = 0; g->y_16 && r < rows; r++) g->narrow(g->y_16 + at + r * g->channels, y + r * width, width);
 }
 
-/* Channels [first, first + width) of a sample, whole groups; `sums` has room for 3 * width. */
+/* Channels [first, first + width) of a sample, whole groups; `sums` has room for 3 * width * fold. */
 static void groups_of_columns(const group_norm *g, int64_t sample, int64_t first, int64_t width, float *sums) {
-  const int64_t offset = sample * g->plane * g->channels + first;
-  float *center = sums, *scale = sums + width, *shift = sums + 2 * width;
+  const int64_t offset = sample * g->plane * g->channels + first, wide = width * g->fold;
+  float *center = sums, *scale = sums + wide, *shift = sums + 2 * wide;
+  group_norm rows = *g;
   int64_t done = 0;
-  for (; done + VECTORS * V_LANES <= width; done += VECTORS * V_LANES)
-    column_moments(g, offset + done, VECTORS, V_LANES, center + done, scale + done);
-  for (; done < width; done += V_LANES)
-    column_moments(g, offset + done, 1, base_min_i64(V_LANES, width - done), center + done, scale + done);
+  rows.channels *= g->fold;
+  rows.plane /= g->fold;
+  for (; done + VECTORS * V_LANES <= wide; done += VECTORS * V_LANES)
+    column_moments(&rows, offset + done, VECTORS, V_LANES, center + done, scale + done);
+  for (; done < wide; done += V_LANES)
+    column_moments(&rows, offset + done, 1, base_min_i64(V_LANES, wide - done), center + done, scale + done);
+  join_pixels(center, scale, width, g->fold, rows.plane);
   join_groups(g, center, scale, width);
   for (int64_t c = 0; c < width; c++) {
     if (g->weight) scale[c] *= g->weight[first + c];
     shift[c] = g->bias ? g->bias[first + c] : 0;
   }
-  for (int64_t k = 0; k < g->plane; k += NEAR_ROWS)
-    finish_rows(g, offset + k * g->channels, base_min_i64(NEAR_ROWS, g->plane - k), width, sums);
+  for (int64_t c = width; c < wide; c++)
+    center[c] = center[c - width], scale[c] = scale[c - width], shift[c] = shift[c - width];
+  for (int64_t k = 0; k < rows.plane; k += NEAR_ROWS)
+    finish_rows(&rows, offset + k * rows.channels, base_min_i64(NEAR_ROWS, rows.plane - k), wide, sums);
+}
+
+/* Pixels whose channels together fill the vectors of a row. */
+static int64_t pixels_of_row(const group_norm *g) {
+  const int64_t fold = VECTORS * V_LANES / g->channels;
+  return fold > 0 && VECTORS * V_LANES % g->channels == 0 && g->plane % fold == 0 ? fold : 1;
 }
 
 static td_status run_columns(const base_call *call, group_norm *g) {
   const int64_t least = base_min_i64(g->channels, COLUMNS);
   int64_t joined = base_max_i64(1, (least + g->width - 1) / g->width), width = joined * g->width;
   int64_t blocks = (g->groups + joined - 1) / joined;
-  float *sums = base_call_scratch(call, 3 * (size_t)width, sizeof *sums);
+  g->fold = pixels_of_row(g);
+  float *sums = base_call_scratch(call, 3 * (size_t)(width * g->fold), sizeof *sums);
   if (g->x_16 || g->y_16) {
-    const int64_t piece = PIECE * VECTORS * V_LANES, rows = NEAR_ROWS * base_min_i64(width, g->channels);
+    const int64_t piece = PIECE * VECTORS * V_LANES, rows = NEAR_ROWS * g->fold * base_min_i64(width, g->channels);
     g->room = base_call_scratch(call, (size_t)base_max_i64(piece, rows), sizeof *g->room);
     if (!g->room) return base_no_memory(call->err, "scratch");
   }

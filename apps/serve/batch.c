@@ -148,13 +148,15 @@ bool batch_prepare(serve_job *job) {
   return status == TD_OK;
 }
 
-void serve_compute(serve_job **jobs, uint32_t count, td_session *session) {
+void serve_compute(serve_job **jobs, uint32_t count, td_session *session, td_guest *guest) {
   const td_model *model = jobs[0]->version->model;
   const size_t inputs = td_model_state_count(model) ? 0 : td_model_input_count(model); /* a first state has one row */
   serve_job *group[SERVE_MOST_BATCH], *todo[SERVE_MOST_BATCH];
   uint32_t left = 0;
+  td_guest_enter(guest); /* decoding takes this core */
   for (uint32_t i = 0; i < count; i++)
     if (batch_prepare(jobs[i])) todo[left++] = jobs[i];
+  td_guest_leave(guest);
   while (left) {
     uint32_t joined = 0, others = 0;
     serve_job *head = todo[0];

@@ -25,6 +25,7 @@ static void note_times(serve_version *v, serve_job **jobs, uint32_t count, uint6
 static void work(void *user) {
   serve_server *server = user;
   serve_job *jobs[SERVE_MOST_BATCH];
+  td_guest *guest = NULL;
   pthread_mutex_lock(&server->lock);
   while (!server->stop) {
     serve_version *v = queue_take_version(server);
@@ -35,8 +36,10 @@ static void work(void *user) {
     const uint32_t count = queue_take_jobs(v, jobs), cpus = queue_cpus(v);
     void *session;
     serve_profile *profile = serve_profile_take(v, &session);
+    td_pool *pool = guest ? NULL : server->pool;
     queue_settle(v); /* others may have its next jobs */
     pthread_mutex_unlock(&server->lock);
+    if (pool) td_guest_new(pool, &guest, NULL); /* without it runs have no core less */
     if (profile) serve_profile_begin(profile);
     const uint64_t begin = sys_clock_ns();
     uint32_t left = count; /* jobs that are still ours */
@@ -44,7 +47,7 @@ static void work(void *user) {
     const bool are_sequences = jobs[0]->sequence != NULL;
     if (v->python) is_there = serve_python_compute(jobs, &left, session);
     else if (are_sequences) sequence_compute(jobs, count, serve_session_run(session));
-    else serve_compute(jobs, count, serve_session_run(session));
+    else serve_compute(jobs, count, serve_session_run(session), guest);
     if (!v->python) serve_session_settle(session);
     const uint64_t over = sys_clock_ns();
     if (profile) serve_profile_count(profile, jobs, count);
@@ -63,6 +66,7 @@ static void work(void *user) {
     pthread_mutex_lock(&server->lock);
   }
   pthread_mutex_unlock(&server->lock);
+  td_guest_free(guest);
 }
 
 static void load(void *user) {

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include <treadle/async.h>
+#include <treadle/experimental.h>
 
 #include "http.h"
 #include "sys/sys.h"
@@ -344,7 +345,8 @@ void serve_sweep_sequences(serve_server *server); /* ends those that have rested
 void serve_end_sequences(serve_server *server, const serve_version *v);
 
 /* batch.c: computes jobs of one version, joined where they can be; each is refused or has its reply then. */
-void serve_compute(serve_job **jobs, uint32_t count, td_session *session);
+/* `guest`: of the thread, while it decodes; or NULL. */
+void serve_compute(serve_job **jobs, uint32_t count, td_session *session, td_guest *guest);
 /* Runs the version once on zeros, and measures for how many jobs joining pays. */
 td_status serve_warm(serve_version *v, td_session *session, td_error *err);
 

@@ -18,6 +18,16 @@ TD_API td_status td_capabilities(char *text, size_t size, size_t *length, td_err
 /* The class of work of an operator (td_step.op): "convolution", "matrix product", "pointwise", ... For summaries. */
 TD_API const char *td_class_of(const char *op);
 
+/* A thread that computes something of its own on one of a pool's cores, such as decoding what a session is to be given.
+ * Between enter and leave the sessions of the pool that run have one thread less, from their next shared step on. A
+ * guest is one thread's at a time; it does not call a session of the pool meanwhile. The pool must outlive it. Errors
+ * of td_guest_new: TD_BAD_ARGUMENT, TD_NO_RESOURCE. NULL is allowed for the others. */
+typedef struct td_guest td_guest;
+TD_API td_status td_guest_new(td_pool *pool, td_guest **guest, td_error *err);
+TD_API void td_guest_enter(td_guest *guest);
+TD_API void td_guest_leave(td_guest *guest);
+TD_API void td_guest_free(td_guest *guest);
+
 /* Writes the imported graph as an ONNX file, for other engines. Errors: TD_UNSUPPORTED naming the first node that ONNX
  * has no operator for, and what `write` returns. */
 TD_API td_status td_model_save_onnx(const td_model *model, td_write_fn write, void *user, td_error *err);

@@ -1,8 +1,10 @@
 /* session.c -- sessions: the public face of the runtime's. */
 #include "api/api_priv.h"
-#include "base/size.h"
 
 #include <string.h>
+#include <treadle/experimental.h>
+
+#include "base/size.h"
 
 struct td_pool {
   td_allocator allocator;
@@ -46,6 +48,19 @@ void td_pool_free(td_pool *pool) {
   td_allocator allocator = pool->allocator;
   base_free(&allocator, pool, sizeof *pool);
 }
+
+td_status td_guest_new(td_pool *pool, td_guest **guest, td_error *err) {
+  run_guest *made;
+  if (!pool || !guest)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "td_guest_new needs a pool, and a place for the guest");
+  TRY(run_guest_new(pool->run, &made, err));
+  *guest = (td_guest *)made;
+  return TD_OK;
+}
+
+void td_guest_enter(td_guest *guest) { run_guest_enter((run_guest *)guest); }
+void td_guest_leave(td_guest *guest) { run_guest_leave((run_guest *)guest); }
+void td_guest_free(td_guest *guest) { run_guest_free((run_guest *)guest); }
 
 /* The pool of all sessions of the model that do not ask for threads of their own: they never compute on more threads
  * than there are cores. */

@@ -29,8 +29,14 @@ td_status run_pool_new_on(const run_pool_options *options, const td_allocator *a
                           td_error *err);
 /* Calls task(arg, i) once for each i < count, on this thread and others. Needs no pool. */
 void run_in_parallel(uint32_t count, void (*task)(void *arg, uint32_t i), void *arg);
-uint32_t run_usable_threads(void);               /* what affinity and quota allow */
-void run_pool_free(run_pool *pool);              /* no session may use it any more; NULL allowed */
+uint32_t run_usable_threads(void);  /* what affinity and quota allow */
+void run_pool_free(run_pool *pool); /* no session may use it any more; NULL allowed */
+/* A thread that computes something of its own on one of the pool's cores between enter and leave. NULL: nobody. */
+typedef struct run_team run_guest;
+td_status run_guest_new(run_pool *pool, run_guest **guest, td_error *err);
+void run_guest_enter(run_guest *guest);
+void run_guest_leave(run_guest *guest);
+void run_guest_free(run_guest *guest);
 uint32_t run_pool_threads(const run_pool *pool); /* those there are, the caller's included */
 
 /* ---- sessions ---- */

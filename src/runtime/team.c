@@ -199,3 +199,21 @@ void run_team_free(run_team *t) {
   base_free(&p->allocator, t->lanes, p->capacity * sizeof *t->lanes);
   base_free(&p->allocator, t, sizeof *t);
 }
+
+/* ---- guests: teams of their caller alone ---- */
+
+td_status run_guest_new(run_pool *pool, run_guest **guest, td_error *err) {
+  TRY(run_team_new(pool, STANDARD_WEIGHT, guest, err));
+  (*guest)->most = 1;
+  return TD_OK;
+}
+
+void run_guest_enter(run_guest *guest) {
+  if (guest) run_team_enter(guest, false);
+}
+
+void run_guest_leave(run_guest *guest) {
+  if (guest) run_team_leave(guest);
+}
+
+void run_guest_free(run_guest *guest) { run_team_free(guest); }

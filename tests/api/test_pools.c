@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <treadle/async.h>
+#include <treadle/experimental.h>
 
 enum { ROWS = 64, IN = 256, OUT = 128 };
 
@@ -159,6 +160,36 @@ static void the_same_bits(void **state) {
   td_model_free(model);
 }
 
+/* What a session computes beside a guest; how many threads it has then: tests/runtime/test_pool.c. */
+static void guests(void **state) {
+  (void)state;
+  td_error err;
+  td_pool *pool;
+  td_guest *guest;
+  td_session *session;
+  td_model *model = load();
+  float x[ROWS * IN], y[ROWS * OUT], beside[ROWS * OUT];
+  assert_int_equal(td_guest_new(NULL, &guest, &err), TD_BAD_ARGUMENT);
+  assert_int_equal(open_pool(NULL, 2, &pool, &err), TD_OK);
+  assert_int_equal(td_guest_new(pool, NULL, &err), TD_BAD_ARGUMENT);
+  assert_int_equal(td_guest_new(pool, &guest, &err), TD_OK);
+  const td_session_options options = {.size = sizeof options, .pool = pool};
+  assert_int_equal(td_session_new(model, &options, &session, &err), TD_OK);
+  fill(x);
+  assert_int_equal(run(session, x, y), TD_OK);
+  td_guest_enter(guest);
+  assert_int_equal(run(session, x, beside), TD_OK);
+  td_guest_leave(guest);
+  assert_true(same_bits(y, beside, sizeof y));
+  td_guest_enter(NULL);
+  td_guest_leave(NULL);
+  td_guest_free(NULL);
+  td_session_free(session);
+  td_guest_free(guest);
+  td_pool_free(pool);
+  td_model_free(model);
+}
+
 /* Weights on each node of a machine of two; more about who reads which: tests/runtime/test_copies.c. */
 static void weights_on_each_node(void **state) {
   (void)state;
@@ -181,6 +212,7 @@ static void weights_on_each_node(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(cpus_are_found), cmocka_unit_test(pools_on_cpus),
-                                     cmocka_unit_test(weights_on_each_node), cmocka_unit_test(the_same_bits)};
+                                     cmocka_unit_test(guests), cmocka_unit_test(weights_on_each_node),
+                                     cmocka_unit_test(the_same_bits)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,7 +46,7 @@ static inline void work_off(serve_server *server) {
     more = job != NULL;
     for (; job; job = next) {
       next = job->next;
-      if (v->idle_count) serve_compute(&job, 1, serve_session_run(v->idle[0]));
+      if (v->idle_count) serve_compute(&job, 1, serve_session_run(v->idle[0]), NULL);
       else serve_refuse(job, 503, "there are no workers");
       serve_done(job);
     }

@@ -169,6 +169,32 @@ static void shares_that_are_not_taken(void **state) {
   run_pool_free(pool);
 }
 
+static void guests_take_a_core(void **state) {
+  (void)state;
+  run_pool *pool = open_pool(4, 0);
+  run_team *team = open_team(pool, 1);
+  run_guest *guests[2];
+  if (run_pool_threads(pool) < 4) skip(); /* the system refuses threads */
+  for (int i = 0; i < 2; i++) assert_int_equal(run_guest_new(pool, &guests[i], NULL), TD_OK);
+  run_team_enter(team, false);
+  assert_int_equal(run_team_threads(team), 4);
+  for (int round = 0; round < 2; round++) {
+    for (int i = 0; i < 2; i++) run_guest_enter(guests[i]);
+    assert_int_equal(run_team_threads(team), 2);
+    run_guest_leave(guests[0]);
+    assert_int_equal(settled(team), 3);
+    run_guest_leave(guests[1]);
+    assert_int_equal(settled(team), 4);
+  }
+  run_team_leave(team);
+  for (int i = 0; i < 2; i++) run_guest_free(guests[i]);
+  run_guest_enter(NULL);
+  run_guest_leave(NULL);
+  run_guest_free(NULL);
+  run_team_free(team);
+  run_pool_free(pool);
+}
+
 typedef struct crowd {
   run_pool *pool;
   uint32_t weight;
@@ -556,18 +582,13 @@ static void jobs_without_a_pool(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(quota_changes),
-                                     cmocka_unit_test(each_task_is_done_once),
-                                     cmocka_unit_test(jobs_without_a_pool),
-                                     cmocka_unit_test(an_error_of_a_worker_comes_out),
-                                     cmocka_unit_test(shares_by_weight),
-                                     cmocka_unit_test(shares_that_are_not_taken),
-                                     cmocka_unit_test(teams_side_by_side),
-                                     cmocka_unit_test(affinity_changes),
-                                     cmocka_unit_test(a_pool_ends_at_any_time),
-                                     cmocka_unit_test(lack_of_memory),
-                                     cmocka_unit_test(bits_do_not_depend_on_threads),
-                                     cmocka_unit_test(sessions_share_a_pool),
-                                     cmocka_unit_test(a_failing_step_is_named)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(quota_changes),         cmocka_unit_test(each_task_is_done_once),
+      cmocka_unit_test(jobs_without_a_pool),   cmocka_unit_test(an_error_of_a_worker_comes_out),
+      cmocka_unit_test(shares_by_weight),      cmocka_unit_test(shares_that_are_not_taken),
+      cmocka_unit_test(guests_take_a_core),    cmocka_unit_test(teams_side_by_side),
+      cmocka_unit_test(affinity_changes),      cmocka_unit_test(a_pool_ends_at_any_time),
+      cmocka_unit_test(lack_of_memory),        cmocka_unit_test(bits_do_not_depend_on_threads),
+      cmocka_unit_test(sessions_share_a_pool), cmocka_unit_test(a_failing_step_is_named)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -120,10 +120,16 @@ const codegen_place *codegen_find_place(const codegen_code *code, const char *na
   return NULL;
 }
 
-/* Tells loaded code what it calls. */
+typedef uintptr_t __attribute__((may_alias)) any_word;
+
+/* Tells loaded code what it calls. Another model may have the same code loaded, and run it or do this just now: the
+ * same words for all. */
 static bool link_code(void *loaded, uint32_t isa) {
-  code_link *to = sys_code_find(loaded, "td_link");
-  if (to) *to = (code_link){kern_fused_run, kern_fused_level_of(isa), kern_fused_apply};
+  const code_link link = {kern_fused_run, kern_fused_level_of(isa), kern_fused_apply};
+  const any_word *from = (const any_word *)(const void *)&link;
+  any_word *to = sys_code_find(loaded, "td_link");
+  for (size_t i = 0; to && i < sizeof link / sizeof *to; i++)
+    if (__atomic_load_n(&to[i], __ATOMIC_ACQUIRE) != from[i]) __atomic_store_n(&to[i], from[i], __ATOMIC_RELEASE);
   return to;
 }
 

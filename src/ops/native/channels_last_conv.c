@@ -536,6 +536,10 @@ static const conv_case forward_cases[] = {
     {2, 1, 3, 0, 1, .in = {3, 3}, .kernel = {1, 1}},
     {2, 1, 7, 1, 1, .in = {1, 1}, .kernel = {1, 1}, .parts = BIAS, .act = KERN_ACT_hard_sigmoid},
     {2, 1, 3, 16, 1, .in = {0, 2}, .kernel = {2, 1}, PAD_1, .parts = BIAS},
+    /* a hardswish of whole and of other panels, behind a residual and in front of one */
+    {2, 1, 32, 112, 1, .in = {5, 7}, .kernel = {1, 1}, .parts = BIAS | RESIDUAL, .act = KERN_ACT_hardswish,
+     .late = true},
+    {2, 1, 32, 64, 1, .in = {5, 7}, .kernel = {1, 1}, .parts = BIAS | RESIDUAL, .act = KERN_ACT_hardswish},
 };
 
 static const conv_case transposed_cases[] = {
@@ -589,8 +593,9 @@ static bool nth_case(ir_case *c, const conv_case *table, uint32_t count, bool tr
   /* The last bit of what a chain in front makes may decide how x is rounded: where it is f32 there are few numbers of
    * it, and none of these seeds has one. */
   if (s->bf16) s->parts &= ~(uint32_t)(FRONT | FRONT_ROWS);
-  for (int i = 0; s->pairs && s->parts & (FRONT | FRONT_ROWS) && i < 3; i++) s->in[i] = base_min_i64(s->in[i], 5);
-  return make_case(c, s, transposed, 3 * number + 2);
+  const int64_t few = s->channels > 256 ? 2 : 5;
+  for (int i = 0; s->pairs && s->parts & (FRONT | FRONT_ROWS) && i < 3; i++) s->in[i] = base_min_i64(s->in[i], few);
+  return make_case(c, s, transposed, 3 * (number % count * OPS_COUNT(panels) + number / count) + 2);
 }
 
 static bool cases_conv(ir_case *c, uint32_t number) {

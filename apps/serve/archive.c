@@ -141,5 +141,8 @@ td_status serve_open_archive(serve_version *v, const char *path, bool is_named, 
   td_load_options options = v->server->load;
   options.inputs = is_script ? v->handler->inputs : NULL;
   options.input_count = is_script ? v->handler->input_count : 0;
-  return td_model_load_memory(bytes, size, &options, &v->model, err);
+  TRY(td_model_load_memory(bytes, size, &options, &v->model, err));
+  /* What weights there are as they lie comes from the file again when it is read. */
+  if (v->archive.size) sys_give_back((void *)(uintptr_t)v->archive.bytes, v->archive.size);
+  return TD_OK;
 }

@@ -58,15 +58,31 @@ static void write_model(const fixture *f, const archive *a, const char *handler)
                     {"net.tdir", a->graph}, {"MAR-INF/MANIFEST.json", manifest}, {a->file, a->text}, {NULL, NULL}});
 }
 
+/* Numbers that no answer needs. */
+static void write_large(const fixture *f) {
+  enum { NUMBERS = 50000 };
+  base_text text = {.allocator = &base_libc_allocator};
+  uint32_t number = 1;
+  base_text_print(&text, "%sconst %%2: f32[%d] = {", pictures, NUMBERS);
+  for (int i = 0; i < NUMBERS; i++) {
+    number = number * 1664525 + 1013904223;
+    base_text_print(&text, i ? ", %u" : "%u", number >> 8);
+  }
+  base_text_print(&text, "}\n");
+  write_model(f, &(archive){"large", NULL, text.at, NULL, NULL}, "image_classifier");
+  base_text_free(&text);
+}
+
 static int open_fixture(void **state) {
   fixture *f = calloc(1, sizeof *f);
   assert_non_null(f);
   open_folder(f);
   for (size_t i = 0; i < ARCHIVES; i++) write_model(f, &archives[i], archives[i].handler);
-  start_server(
-      f,
-      (const char *const[]){"serve", "--port", "0", "segments.mar", "objects.mar", "texts.mar", "pictures.mar", NULL},
-      &f->port, 1);
+  write_large(f);
+  start_server(f,
+               (const char *const[]){"serve", "--port", "0", "segments.mar", "objects.mar", "texts.mar", "pictures.mar",
+                                     "large.mar", NULL},
+               &f->port, 1);
   *state = f;
   return 0;
 }
@@ -191,13 +207,28 @@ static void other_handlers_are_refused(void **state) {
   assert_int_equal(system(command), 0);
 }
 
+/* What was read of an archive is in memory no more. */
+static void archives_leave_memory(void **state) {
+  const fixture *f = *state;
+  char path[64], line[512];
+  int kilobytes = -1;
+  bool ours = false;
+  snprintf(path, sizeof path, "/proc/%d/smaps", (int)f->child);
+  FILE *maps = fopen(path, "r");
+  assert_non_null(maps);
+  while (fgets(line, sizeof line, maps)) {
+    if (strchr(line, '-') && strchr(line, '-') < strchr(line, ' ')) ours = strstr(line, "/large.mar") != NULL;
+    if (ours) sscanf(line, "Rss: %d kB", &kilobytes);
+  }
+  fclose(maps);
+  assert_in_range(kilobytes, 0, 8); /* the last page is not whole */
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(pixels_have_classes),
-      cmocka_unit_test(objects_above_a_half),
-      cmocka_unit_test(words_and_pairs),
-      cmocka_unit_test(pictures_as_bytes),
-      cmocka_unit_test(other_handlers_are_refused),
+      cmocka_unit_test(archives_leave_memory), cmocka_unit_test(pixels_have_classes),
+      cmocka_unit_test(objects_above_a_half),  cmocka_unit_test(words_and_pairs),
+      cmocka_unit_test(pictures_as_bytes),     cmocka_unit_test(other_handlers_are_refused),
   };
   return cmocka_run_group_tests(tests, open_fixture, close_fixture);
 }

@@ -144,6 +144,10 @@ const cli_command *cli_find_command(const char *name); /* NULL: there is none */
   }
 #define CLI_OPTION_CC_LIMIT \
   { "cc-limit-ms", "N", "timeout of one compiler run, in ms; default 60000", NULL, false }
+/* How a model is compiled, and its fused loops are. */
+#define CLI_OPTIONS_ENGINE                                                                                           \
+  CLI_OPTION_BACKEND, CLI_OPTION_PASSES, CLI_OPTION_ISA, CLI_OPTION_MATH, CLI_OPTION_PRECISION, CLI_OPTION_KEEP_F32, \
+      CLI_OPTION_STATE, CLI_OPTION_CC, CLI_OPTION_STRICT, CLI_OPTION_CC_LIMIT
 #define CLI_OPTION_TUNED \
   { "tuned", NULL, "use the kernel parameters that `treadle tune` found fastest on this machine", NULL, false }
 #define CLI_OPTION_THREADS \

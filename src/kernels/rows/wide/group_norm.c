@@ -121,35 +121,37 @@ V_INLINE void column_moments(const group_norm *g, int64_t offset, const int vect
   }
 }
 
+/* The moments of `count` columns as those of one (Chan's formula): they stand `step` apart, each is of `plane`
+ * elements. The mean; *sum: the squares. */
+static float join(const float *means, const float *squares, int64_t count, int64_t step, int64_t plane, float *sum) {
+  float mean = 0;
+  for (int64_t k = 0; k < count; k++) mean += means[k * step];
+  mean /= (float)count;
+  *sum = 0;
+  for (int64_t k = 0; k < count; k++) {
+    const float d = means[k * step] - mean;
+    *sum += squares[k * step] + d * d * (float)plane;
+  }
+  return mean;
+}
+
 /* The moments of `width` channels, of which each row of `plane` had `fold` pixels. */
 static void join_pixels(float *means, float *squares, int64_t width, int64_t fold, int64_t plane) {
+  float sum;
   for (int64_t c = 0; c < width && fold > 1; c++) {
-    float mean = 0, sum = 0;
-    for (int64_t k = 0; k < fold; k++) mean += means[c + k * width];
-    mean /= (float)fold;
-    for (int64_t k = 0; k < fold; k++) {
-      const float d = means[c + k * width] - mean;
-      sum += squares[c + k * width] + d * d * (float)plane;
-    }
-    means[c] = mean;
+    means[c] = join(means + c, squares + c, fold, width, plane, &sum);
     squares[c] = sum;
   }
 }
 
 /* means[c], scale[c]: of the group of channel c; scale is 1 / its standard deviation. */
 static void join_groups(const group_norm *g, float *means, float *squares, int64_t width) {
+  float sum;
   for (int64_t c = 0; c < width; c += g->width) {
-    float mean = 0, sum = 0;
-    for (int64_t k = 0; k < g->width; k++) mean += means[c + k];
-    mean /= (float)g->width;
-    for (int64_t k = 0; k < g->width; k++) {
-      const float d = means[c + k] - mean;
-      sum += squares[c + k] + d * d * (float)g->plane;
-    }
-    sum = inverse_of(g, sum);
+    const float mean = join(means + c, squares + c, g->width, 1, g->plane, &sum), scale = inverse_of(g, sum);
     for (int64_t k = 0; k < g->width; k++) {
       means[c + k] = mean;
-      squares[c + k] = sum;
+      squares[c + k] = scale;
     }
   }
 }

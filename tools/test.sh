@@ -103,38 +103,46 @@ check_recorded() {
   finish $recorded
 }
 
-server_checks="conformance grpc handlers workflows sequences io_threads"
-check_server() { # CHECK BUILD, by the distribution's Python, which has grpcio
-  /usr/bin/python3 "tools/check_$1.py" "$2"
+# start_server_checks PREFIX BUILD CHECK...: side by side, as each mostly waits; by the distribution's Python, which has
+# grpcio. `server_checks` names their stages.
+start_server_checks() {
+  prefix=$1 folder=$2 server_checks=
+  shift 2
+  for check; do
+    start "$prefix$check" /usr/bin/python3 "tools/check_$check.py" "$folder"
+    server_checks="$server_checks $prefix$check"
+  done
 }
 
 stage packages install_packages $build_packages $python_packages $clang_packages $lint_packages libonnx-testdata
 
-# A sanitizer's build takes what the stages beside it leave of the cores: checks of the server mostly wait.
+# A sanitizer's build takes what the stages beside it leave of the cores.
 stage release-build build release -DTREADLE_WERROR=ON
 start asan-build aside build_checked asan $levels $asan_targets
 stage layers python3 tools/check_layers.py build
 stage sizes python3 tools/check_sizes.py
 stage house python3 tools/check_house.py
 stage format check_format
-for check in grpc handlers workflows sequences io_threads; do stage $check check_server $check build; done
+start python sh tools/test_python.sh
+start_server_checks '' build grpc handlers workflows sequences io_threads
+finish $server_checks python
 stage readme /usr/bin/python3 tools/check_readme.py build
 stage deploy /usr/bin/python3 tools/check_deploy.py build
-stage python sh tools/test_python.sh
 stage install sh tools/check_install.sh # writes into the build tree
 finish asan-build
 
 start tsan-build aside build_checked tsan $levels threads_tests treadle treadle-serve
 start docs python3 tools/check_docs.py build
-for check in $server_checks; do stage asan-$check check_server $check build-asan; done
-finish tsan-build
+start_server_checks asan- build-asan conformance grpc handlers workflows sequences io_threads
+finish $server_checks tsan-build
 
 # A server that races is gone, and its requests fail. Where races would be found it has several I/O threads.
 start asan-tests run_ctest asan $asan_only
 [ -z "$long" ] || start lint aside lint
-for check in $server_checks; do
-  stage tsan-$check env TREADLE_CHECK_IO_THREADS=3 TSAN_OPTIONS=halt_on_error=1 /usr/bin/python3 "tools/check_$check.py" build-tsan
-done
+export TREADLE_CHECK_IO_THREADS=3 TSAN_OPTIONS=halt_on_error=1
+start_server_checks tsan- build-tsan conformance grpc handlers workflows sequences io_threads
+unset TREADLE_CHECK_IO_THREADS TSAN_OPTIONS
+finish $server_checks
 stage tsan-tests run_ctest tsan $tsan_only
 finish asan-tests docs
 [ -z "$long" ] || finish lint

@@ -5,6 +5,8 @@
 #include "fmt/json.h"
 #include "bundle.h"
 
+enum { PLAN_ALIGNMENT = 64 };
+
 static td_status find(const fmt_zip *zip, base_arena *arena, const char *name, const uint8_t **bytes, size_t *size,
                       td_error *err) {
   const fmt_zip_entry *entry = fmt_zip_find(zip, base_str_of(name));
@@ -89,14 +91,25 @@ td_status serve_open_function(serve_version *v, const char *path, const char *ha
 }
 
 /* Saved plans are used where they lie, at a multiple of 64 bytes; archives put files anywhere. */
-static td_status align_plan(base_arena *arena, const char *file, size_t size, const uint8_t **bytes, td_error *err) {
-  enum { ALIGNMENT = 64 };
-  if (!base_str_ends(base_str_of(file), ".tdl") || (uintptr_t)*bytes % ALIGNMENT == 0) return TD_OK;
-  uint8_t *copy = base_arena_alloc_uncleared(arena, size + 1, ALIGNMENT);
-  if (!copy) return base_no_memory(err, "a saved plan");
-  memcpy(copy, *bytes, size);
-  *bytes = copy;
-  return TD_OK;
+static bool is_aligned(const char *file, const uint8_t *bytes) {
+  return !base_str_ends(base_str_of(file), ".tdl") || (uintptr_t)bytes % PLAN_ALIGNMENT == 0;
+}
+
+/* The bytes of the model's file, for as long as the version. */
+static td_status find_model(serve_version *v, const fmt_zip *zip, const char *file, const uint8_t **bytes, size_t *size,
+                            td_error *err) {
+  base_arena *inflated = base_arena_new(&base_libc_allocator);
+  td_status status = inflated ? find(zip, inflated, file, bytes, size, err) : base_no_memory(err, "a model");
+  const bool is_inflated = status == TD_OK && base_arena_holds(inflated, *bytes);
+  if (is_inflated && bundle_set_aside(*bytes, *size, &v->inflated)) {
+    *bytes = v->inflated.bytes;
+  } else if (status == TD_OK && (is_inflated || !is_aligned(file, *bytes))) {
+    uint8_t *copy = base_arena_alloc_uncleared(v->arena, *size + 1, PLAN_ALIGNMENT);
+    if (copy) *bytes = memcpy(copy, *bytes, *size);
+    else status = base_no_memory(err, "a model");
+  }
+  base_arena_free(inflated);
+  return status;
 }
 
 td_status serve_open_archive(serve_version *v, const char *path, bool is_named, td_error *err) {
@@ -135,14 +148,10 @@ td_status serve_open_archive(serve_version *v, const char *path, bool is_named, 
   TRY(read_labels(v, &zip, arena, err));
   if (v->handler->protocol == &serve_text) TRY(read_vocabulary(v, &zip, err));
   TRY(read_config(v, &zip, model, err));
-  TRY(find(&zip, arena, file, &bytes, &size, err));
-  TRY(align_plan(arena, file, size, &bytes, err));
+  TRY(find_model(v, &zip, file, &bytes, &size, err));
   const bool is_script = base_str_ends(base_str_of(file), ".pt") || base_str_ends(base_str_of(file), ".pth");
   td_load_options options = v->server->load;
   options.inputs = is_script ? v->handler->inputs : NULL;
   options.input_count = is_script ? v->handler->input_count : 0;
-  TRY(td_model_load_memory(bytes, size, &options, &v->model, err));
-  /* What weights there are as they lie comes from the file again when it is read. */
-  if (v->archive.size) sys_give_back((void *)(uintptr_t)v->archive.bytes, v->archive.size);
-  return TD_OK;
+  return td_model_load_memory(bytes, size, &options, &v->model, err);
 }

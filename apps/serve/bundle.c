@@ -191,12 +191,15 @@ bool bundle_is_archive(const char *path) {
   return length > 0 && (size_t)length < sizeof file && stat(file, &about) == 0;
 }
 
-/* The zip moves into the arena, at a multiple of 64 bytes, as its files lie in it. */
-static td_status keep(base_text *text, base_arena *arena, fmt_zip *zip, td_error *err) {
-  char *bytes = base_arena_alloc_uncleared(arena, text->length + 1, 64);
-  if (!bytes || text->failed) return base_no_memory(err, "an archive");
+/* The zip moves aside or into the arena, at a multiple of 64 bytes, as its files lie in it. */
+static td_status keep(base_text *text, serve_version *v, fmt_zip *zip, td_error *err) {
+  if (text->failed) return base_no_memory(err, "an archive");
+  if (bundle_set_aside(text->at, text->length, &v->archive))
+    return fmt_zip_open(v->arena, v->archive.bytes, v->archive.size, zip, err);
+  char *bytes = base_arena_alloc_uncleared(v->arena, text->length + 1, 64);
+  if (!bytes) return base_no_memory(err, "an archive");
   memcpy(bytes, text->at, text->length);
-  return fmt_zip_open(arena, bytes, text->length, zip, err);
+  return fmt_zip_open(v->arena, bytes, text->length, zip, err);
 }
 
 td_status bundle_open(serve_version *v, const char *path, fmt_zip *zip, td_error *err) {
@@ -213,7 +216,7 @@ td_status bundle_open(serve_version *v, const char *path, fmt_zip *zip, td_error
     status = folder ? add_folder(&writer, path, "", 0, names, err) : add_tar_gz(&writer, path, names, err);
   if (status == TD_OK) status = fmt_zip_finish(&writer, err);
   else base_text_free(&writer.directory);
-  if (status == TD_OK) status = keep(&text, v->arena, zip, err);
+  if (status == TD_OK) status = keep(&text, v, zip, err);
   base_text_free(&text);
   base_arena_free(names);
   return status;

@@ -15,6 +15,7 @@ void serve_free_version(serve_version *v) {
   for (uint32_t i = 0; i < v->idle_count; i++) serve_session_free(v->idle[i]);
   td_model_free(v->model);
   sys_unmap(&v->archive);
+  sys_unmap(&v->inflated);
   base_free(&base_libc_allocator, v->idle, SERVE_MOST_WORKERS * sizeof *v->idle);
   base_arena_free(v->arena);
 }
@@ -115,6 +116,11 @@ static void free_session(serve_version *v, void *session) {
   serve_session_free(session);
 }
 
+/* Weights are packed by now. What is read of the others comes from its file again. */
+static void give_back(const sys_mapping *mapping) {
+  if (mapping->size) sys_give_back((void *)(uintptr_t)mapping->bytes, mapping->size);
+}
+
 static td_status add_sessions(serve_version *v, uint32_t count, td_error *err) {
   while (v->session_count < count) {
     void *session;
@@ -126,6 +132,8 @@ static td_status add_sessions(serve_version *v, uint32_t count, td_error *err) {
     pthread_cond_signal(&v->server->more);
     pthread_mutex_unlock(&v->server->lock);
   }
+  give_back(&v->archive);
+  give_back(&v->inflated);
   return TD_OK;
 }
 

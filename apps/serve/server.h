@@ -152,9 +152,10 @@ typedef struct serve_compared {
 /* One version of a model. Sessions belong to the loader and to compute threads, figures to who holds server->lock. */
 struct serve_version {
   const char *name, *number, *url, *runtime;
-  base_arena *arena;   /* of its texts and labels */
-  sys_mapping archive; /* that it came in */
-  const char **labels; /* of its classes; NULL: they have none */
+  base_arena *arena;    /* of its texts and labels */
+  sys_mapping archive;  /* that it came in */
+  sys_mapping inflated; /* its model, where the archive has it deflated and it was set aside */
+  const char **labels;  /* of its classes; NULL: they have none */
   size_t label_count;
   const serve_handler *handler;      /* NULL: it came without an archive */
   const struct fmt_json *vocabulary; /* of text_classifier: word to number */

@@ -71,7 +71,10 @@ bool plan_choose_parts(base_arena *arena, const base_speed *speed, const plan_lo
 
 enum { LARGE_SHARE = 8 /* samples; of more, more shares make up for a thread that is held up */, MOST_ROUNDS = 8 };
 static const double least_bytes = 512 * 1024; /* of a thread, which pay for its own start and end */
-static const double uneven = 1.1;             /* so much longer than even shares may the longest thread take */
+/* So much longer than even shares may the longest thread take: many threads that share each step take longer, as each
+ * step ends when its last task does. */
+enum { MANY_THREADS = 8 };
+static const double uneven = 1.1, uneven_of_many = 1.25;
 
 /* Samples of the thread with the most work, over those of even work. */
 static double unevenness(int64_t samples, int64_t share, uint32_t threads) {
@@ -87,12 +90,15 @@ int64_t plan_choose_share(const plan_load *loads, uint32_t count, int64_t sample
     passed += (loads[i].inner + loads[i].outer) * (double)samples;
     shared += loads[i].shared;
   }
-  if (threads < 2 || samples < threads || passed < least_bytes * threads) return 0;
+  const double most = threads < MANY_THREADS ? uneven : uneven_of_many;
+  if (threads < 2 || passed < least_bytes * threads) return 0;
+  if (samples < threads) /* some threads get none */
+    return unevenness(samples, 1, threads) <= most && shared * (double)samples <= passed ? 1 : 0;
   const int64_t least = 1 + (samples - 1) / threads / LARGE_SHARE;
   for (int64_t rounds = least; rounds < least + MOST_ROUNDS && rounds * threads <= samples; rounds++) {
     const int64_t share = (samples - 1) / (rounds * threads) + 1;
     if (shared * calls_for(samples, share) > passed) return 0;
-    if (unevenness(samples, share, threads) <= uneven) return share;
+    if (unevenness(samples, share, threads) <= most) return share;
   }
   return 0;
 }

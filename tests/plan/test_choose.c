@@ -106,10 +106,25 @@ static void shares_that_pay(void **state) {
     int64_t samples;
     uint32_t threads;
     int64_t share;
-  } rows[] = {{MIB, 1000, 8, 2, 4},   {MIB, 1000, 2, 2, 1},   {MIB, 1000, 8, 1, 0},       {MIB, 1000, 1, 2, 0},
-              {MIB, 1000, 3, 2, 0},   {MIB, 1000, 7, 4, 0},   {MIB, 1000, 8, 4, 2},       {MIB, 1000, 32, 2, 8},
-              {MIB, 1000, 33, 2, 6},  {MIB, 1000, 100, 3, 7}, {MIB / 128, 1000, 8, 2, 0}, {MIB, 16 * MIB, 8, 2, 0},
-              {MIB, 8 * MIB, 8, 2, 4}};
+  } rows[] = {{MIB, 1000, 8, 2, 4},
+              {MIB, 1000, 2, 2, 1},
+              {MIB, 1000, 8, 1, 0},
+              {MIB, 1000, 1, 2, 0},
+              {MIB, 1000, 3, 2, 0},
+              {MIB, 1000, 7, 4, 0},
+              {MIB, 1000, 8, 4, 2},
+              {MIB, 1000, 32, 2, 8},
+              {MIB, 1000, 33, 2, 6},
+              {MIB, 1000, 100, 3, 7},
+              {MIB / 128, 1000, 8, 2, 0},
+              {MIB, 16 * MIB, 8, 2, 0},
+              {MIB, 8 * MIB, 8, 2, 4},
+              /* many threads: some get fewer samples, or none */
+              {MIB, 1000, 56, 16, 4},
+              {MIB, 1000, 56, 32, 2},
+              {MIB, 1000, 56, 64, 1},
+              {MIB, 1000, 56, 112, 0},
+              {MIB, 16 * MIB, 56, 64, 0}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     plan_load loads[STEPS];
     chain(loads, STEPS, rows[i].inner, rows[i].shared);

@@ -357,6 +357,29 @@ static int64_t row_numbers(const passes_edit *e, const product *p) {
   return takes ? kern_row_channels(p->w.dims[1], across) * across : 0;
 }
 
+static void fill_row_columns(const job *j) { kern_pack_row_columns(&j->w, j->scale, j->panel, j->pairs, j->to); }
+
+/* Columns where tiles have the taps of a row as such; 0: they don't. */
+static int64_t row_columns(const product *p, int64_t panel) {
+  kern_conv c;
+  if (!kern_conv_window(p->node->attrs, p->w.rank, p->w.dims[1], &c) || c.groups != 1) return 0;
+  c.panel = panel;
+  return kern_conv_row_columns(&c);
+}
+
+static td_status pack_row_columns(passes_edit *e, product *p, int64_t panel, int64_t columns, int64_t pairs) {
+  ir_value packed;
+  const int64_t rows = base_tensor_numel(&p->w) / p->w.dims[0] / p->w.dims[1] / p->w.dims[p->w.rank - 1];
+  const int64_t sizes[] = {base_ceil_div(columns, panel), rows, pairs, panel};
+  int64_t count;
+  if (!base_numel(4, sizes, &count)) return base_no_memory(e->err, "packed weights");
+  const job j = {
+      .fill = fill_row_columns, .stored = TD_BF16, .pairs = pairs, .w = p->w, .scale = p->scale, .panel = panel};
+  TRY(fill_later(e, &j, count, &packed));
+  const base_arg changed = ARG_INT("panel", panel);
+  return rebuild(e, p, p->node->op->id, packed, &changed, 1);
+}
+
 static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bool transposed) {
   int64_t groups = passes_int(p->node, "groups"), channels = passes_int(p->node, "channels"), taps = 1, count;
   ir_value packed;
@@ -370,6 +393,8 @@ static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bo
   const int64_t block = taps * row->lanes * (shared > 1 ? group_in : 2);
   const bool may = shared && taps * group_in >= deep && (first ? groups == 1 : block <= PAIRS_BLOCK);
   int64_t pairs = may ? takes_pairs(e, p, KERN_CONV, row, group_in * shared) : 0;
+  const int64_t columns = pairs && tiles ? row_columns(p, row->lanes) : 0;
+  if (columns) return pack_row_columns(e, p, row->lanes, columns, pairs);
   if (!pairs) shared = 1;
   if (pairs && first) {
     pairs = row_numbers(e, p);

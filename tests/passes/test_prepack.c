@@ -250,8 +250,8 @@ typedef struct window {
   bool channels_first;
 } window;
 
-/* The type of the packed weights of a convolution with --precision bf16. */
-static td_dtype stored_as(const char *level, window w) {
+/* The type of the packed weights of a convolution with --precision bf16; `packed`: how many there are. */
+static td_dtype packed_as(const char *level, window w, base_dim *packed) {
   base_arena *arena = base_arena_new(&base_libc_allocator);
   base_text text = {.allocator = &base_libc_allocator};
   const int in = w.in / w.groups, count = w.out * in * w.kernel * w.kernel;
@@ -271,11 +271,18 @@ static td_dtype stored_as(const char *level, window w) {
   if (find_pass("prepack")->run(graph, &setting, &changes, &err) != TD_OK) fail_msg("%s", err.text);
   const ir_value y = ir_block_of(graph, graph->top)->results.at[0];
   const ir_node_def *conv = ir_node_of(graph, ir_value_of(graph, y)->node);
-  const td_dtype type = ir_value_of(graph, conv->in[1])->info.type.dtype;
+  const ir_type *type = &ir_value_of(graph, conv->in[1])->info.type;
+  const td_dtype dtype = type->dtype;
+  *packed = type->dims[0];
   base_text_free(&text);
   ir_graph_free(graph);
   base_arena_free(arena);
-  return type;
+  return dtype;
+}
+
+static td_dtype stored_as(const char *level, window w) {
+  base_dim packed;
+  return packed_as(level, w, &packed);
 }
 
 static void first_layers_are_pairs_where_that_pays(void **state) {
@@ -295,6 +302,17 @@ static void few_channels_out_take_tiles(void **state) {
     const bool tiles = row && kern_takes_tiles(row);
     assert_int_equal(stored_as(levels[i], (window){32, 12, 3, 1, false}), tiles ? TD_BF16 : TD_F32);
   }
+}
+
+static void taps_of_a_row_are_columns_of_tiles(void **state) {
+  const kern_row *row = kern_select(KERN_CONV, TD_BF16, level_of("avx512_amx"));
+  base_dim packed;
+  (void)state;
+  if (!row || !kern_takes_tiles(row)) return; /* this build has none */
+  packed_as("avx512_amx", (window){32, 3, 9, 1, false}, &packed);
+  assert_int_equal(packed, 2 * 16 * 9 * 32); /* 27 columns in two panels, nine rows of taps */
+  packed_as("avx512_amx", (window){32, 12, 3, 1, false}, &packed);
+  assert_int_equal(packed, 16 * 9 * 32); /* 36 columns would be three panels */
 }
 
 static void groups_of_whole_panels_are_pairs_and_small_ones_for_tiles(void **state) {
@@ -318,6 +336,7 @@ int main(void) {
                                      cmocka_unit_test(products_of_bf16_are_so_where_the_cpu_has_that),
                                      cmocka_unit_test(first_layers_are_pairs_where_that_pays),
                                      cmocka_unit_test(few_channels_out_take_tiles),
+                                     cmocka_unit_test(taps_of_a_row_are_columns_of_tiles),
                                      cmocka_unit_test(groups_of_whole_panels_are_pairs_and_small_ones_for_tiles)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,6 +60,7 @@ td_status kern_conv_of(const base_call *call, bool transposed, kern_conv *c) {
   const base_tensor *x = base_in(call, 0), *w = base_in(call, 1);
   if (c->panel > 0) {
     c->stored = w->rank == 1 ? kern_conv_stored(transposed, c, w->dtype, w->dims[0]) : -1;
+    c->row_columns = c->stored >= 0 && kern_conv_has_row_columns(c, w->dtype, w->dims[0]);
     return c->stored < 0 ? misfit(call) : TD_OK;
   }
   int64_t rows = c->groups * (transposed ? c->group_in : c->group_out);

@@ -31,6 +31,7 @@ typedef struct kern_conv {
   int64_t taps, in_size, out_size; /* products over the axes */
   int64_t panel;                   /* 0: not packed */
   bool channels_first;
+  bool row_columns; /* packed weights have taps of a row as columns (pack_conv.h) */
 } kern_conv;
 
 /* What attributes say for an image of `rank` dims and of `channels` channels: the window and the groups, without sizes

@@ -48,6 +48,9 @@ struct image_product {
   /* Sums, rows of whole panels, of output pixels from `pixel` on, columns of a group from `column` on. */
   void (*finish)(const image_product *p, float *sums, int64_t pixel, int64_t rows, int64_t group, int64_t column,
                  int64_t columns);
+  /* What is left to do of `lines` lines of output, the first of all that there are is `line`, once their sums are;
+   * NULL: nothing. The columns are of one task then. */
+  void (*finish_lines)(const image_product *p, int64_t line, int64_t lines);
   /* ---- what follows ---- */
   int64_t panels, panel; /* of a group; bytes of one */
   int64_t phase[2];      /* of lines, of pixels of a line */

@@ -54,16 +54,57 @@ void kern_pack_shared_pairs(const float *from, int64_t taps, int64_t group_in, i
       }
 }
 
+/* Channels in as packed pairs of bf16 have them where taps are no columns. */
+static int64_t stored_pairs(const kern_conv *c, int64_t count) {
+  int64_t wanted;
+  const int64_t shared = kern_conv_pairs_shared(c->groups, c->group_out, c->group_in, c->panel, true);
+  const bool fits =
+      shared && kern_conv_packed_size(false, c->groups / shared, c->group_out * shared, c->taps, 1, c->panel, &wanted);
+  return fits ? kern_pairs_stored(c->group_in * shared, wanted, count) : -1;
+}
+
+int64_t kern_conv_row_columns(const kern_conv *c) {
+  const kern_conv_axis *a = &c->axis[KERN_CONV_AXES - 1];
+  int64_t columns, count;
+  if (c->groups != 1 || c->channels_first || a->kernel < 2 || a->stride != 1 || a->dilation != 1 || c->panel < 1 ||
+      !base_mul_i64(c->group_out, a->kernel, &columns) || columns > 2 * c->panel)
+    return 0;
+  const int64_t panels = base_ceil_div(columns, c->panel), before = base_ceil_div(c->group_out, c->panel) * a->kernel;
+  const int64_t sizes[] = {panels, c->taps / a->kernel, kern_tiles_depth(c->group_in), c->panel};
+  return 2 * panels <= before && base_numel(4, sizes, &count) && stored_pairs(c, count) < 0 ? columns : 0;
+}
+
+bool kern_conv_has_row_columns(const kern_conv *c, td_dtype dtype, int64_t count) {
+  const int64_t columns = dtype == TD_BF16 ? kern_conv_row_columns(c) : 0;
+  return columns && count == base_ceil_div(columns, c->panel) * (c->taps / c->axis[KERN_CONV_AXES - 1].kernel) *
+                                 kern_tiles_depth(c->group_in) * c->panel;
+}
+
+void kern_pack_row_columns(const base_tensor *w, const base_f32 *scale, int64_t panel, int64_t stored, uint16_t *to) {
+  const int64_t across = w->dims[w->rank - 1], columns = w->dims[0] * across, step = w->strides[w->rank - 1];
+  int64_t rows = 1;
+  for (int32_t i = 2; i < w->rank - 1; i++) rows *= w->dims[i];
+  memset(to, 0, (size_t)(base_ceil_div(columns, panel) * rows * stored * panel) * sizeof *to);
+  for (int64_t column = 0; column < columns; column++) {
+    const int64_t out = column % w->dims[0], lane = column % panel;
+    const base_f32 *from = (const base_f32 *)w->data + out * w->strides[0] + column / w->dims[0] * step;
+    uint16_t *at = to + column / panel * rows * stored * panel;
+    base_walk walk;
+    const int64_t *strides[] = {w->strides + 2};
+    base_walk_start(&walk, w->rank - 3, w->dims + 2, 1, strides);
+    for (int64_t row = 0; row < rows; row++, base_walk_next(&walk), at += stored * panel)
+      for (int64_t k = 0; k < w->dims[1]; k++)
+        at[(k / 2 * panel + lane) * 2 + k % 2] =
+            base_f32_to_bf16(from[walk.offset[0] + k * w->strides[1]] * (scale ? scale[out] : 1));
+  }
+}
+
 int64_t kern_conv_stored(bool transposed, const kern_conv *c, td_dtype dtype, int64_t count) {
   int64_t wanted;
   if (dtype == TD_BF16 && c->channels_first) return !transposed && c->groups == 1 ? stored_rows(c, count) : -1;
-  if (dtype == TD_BF16) {
-    const int64_t shared = kern_conv_pairs_shared(c->groups, c->group_out, c->group_in, c->panel, true);
-    const bool fits =
-        !transposed && shared &&
-        kern_conv_packed_size(false, c->groups / shared, c->group_out * shared, c->taps, 1, c->panel, &wanted);
-    return fits ? kern_pairs_stored(c->group_in * shared, wanted, count) : -1;
-  }
+  if (dtype == TD_BF16 && transposed) return -1;
+  if (dtype == TD_BF16 && kern_conv_has_row_columns(c, dtype, count)) return kern_tiles_depth(c->group_in);
+  if (dtype == TD_BF16) return stored_pairs(c, count);
   const bool fits = kern_conv_packed_size(transposed, c->groups, c->group_out, c->taps, c->group_in, c->panel, &wanted);
   return fits && count == wanted ? c->group_in : -1;
 }

@@ -10,7 +10,11 @@
  *     packed[group / shared][tap][channel in][group % shared * (channels of a group) + channel]
  *
  * For tiles of pairs they are one group of `shared` times as many channels in and out, with zeros where a channel out
- * meets those of other groups. */
+ * meets those of other groups. Where channels out are few, tiles have the taps of a row as columns, and a tap of the
+ * packed weights is a row of them:
+ *
+ *     packed[column / panel][row of taps][channel in][column % panel], column: tap of the row * channels out + channel
+ */
 #ifndef KERNELS_PACK_CONV_H
 #define KERNELS_PACK_CONV_H
 #include "kernels/products/conv.h"
@@ -34,6 +38,13 @@ int64_t kern_conv_pairs_shared(int64_t groups, int64_t group_out, int64_t group_
 /* A panel of kern_pack_conv that `shared` groups share as pairs of `stored` rows of each tap. */
 void kern_pack_shared_pairs(const float *from, int64_t taps, int64_t group_in, int64_t shared, int64_t panel,
                             int64_t stored, uint16_t *to);
+/* Columns of packed weights whose columns are taps of a row and channels out: as many as two panels have at most, and
+ * half as many panels as the taps of a row have without it. 0: it does not pay. */
+int64_t kern_conv_row_columns(const kern_conv *c);
+/* Packs so the weights w; w[c] times scale[c], where that is not NULL. `to` has `stored` rows of each row of taps. */
+void kern_pack_row_columns(const base_tensor *w, const base_f32 *scale, int64_t panel, int64_t stored, uint16_t *to);
+/* Are `count` packed weights of this kind? Such a number is never that of the others. */
+bool kern_conv_has_row_columns(const kern_conv *c, td_dtype dtype, int64_t count);
 /* Channels in of a group as `count` packed weights have them, of rows of taps the numbers of a row; -1: these do not
  * fit the sizes. */
 int64_t kern_conv_stored(bool transposed, const kern_conv *c, td_dtype dtype, int64_t count);

@@ -202,10 +202,26 @@ static void part_rows(const kern_conv *c, const base_f32 *from, float *to) {
         }
 }
 
+/* Panels of columns of taps of rows as panels of rows. */
+static void part_columns(const kern_conv *c, const base_f32 *from, float *to) {
+  const int64_t in = c->group_in, across = c->axis[KERN_CONV_AXES - 1].kernel, rows = c->taps / across;
+  for (int64_t column = 0; column < c->group_out * across; column++) {
+    const int64_t out = column % c->group_out, tap = column / c->group_out, lane = column % c->panel;
+    for (int64_t y = 0; y < rows; y++)
+      for (int64_t k = 0; k < in; k++)
+        to[((out / c->panel * c->taps + y * across + tap) * in + k) * c->panel + out % c->panel] =
+            from[((column / c->panel * rows + y) * c->stored + k) / 2 * 2 * c->panel + lane * 2 + k % 2];
+  }
+}
+
 /* Panels of pairs as panels of rows. */
 static void part_pairs(const kern_conv *c, const base_f32 *from, float *to) {
   if (c->channels_first) {
     part_rows(c, from, to);
+    return;
+  }
+  if (c->row_columns) {
+    part_columns(c, from, to);
     return;
   }
   const int64_t shared = kern_conv_pairs_shared(c->groups, c->group_out, c->group_in, c->panel, true);
@@ -279,6 +295,7 @@ static bool takes_stored(const ir_kernel_query *query, const kern_row *row) {
   if (!kern_conv_window(query->attrs, x->rank, channels, &c)) return false;
   c.panel = row->lanes;
   const int64_t shared = kern_conv_pairs_shared(c.groups, c.group_out, c.group_in, c.panel, kern_takes_tiles(row));
+  if (kern_conv_has_row_columns(&c, TD_BF16, w->dims[0])) return kern_takes_tiles(row);
   return shared && kern_conv_stored(false, &c, TD_BF16, w->dims[0]) == kern_pairs_depth_of(row, c.group_in * shared);
 }
 
@@ -357,6 +374,28 @@ static bool case_rows(ir_case *c, const conv_case *s, int64_t taps) {
   return true;
 }
 
+/* Operand 1 as pairs whose columns are taps of a row. */
+static bool case_row_columns(ir_case *c, const conv_case *s, int64_t columns) {
+  base_tensor *w = &c->in[1];
+  const int64_t stored = kern_tiles_depth(s->channels), panels = base_ceil_div(columns, s->panel);
+  const int64_t rows = base_tensor_numel(w) / s->out_channels / s->channels / s->kernel[s->spatial - 1];
+  const int64_t count = panels * rows * stored * s->panel;
+  uint16_t *pairs = base_new(c->arena, uint16_t, (size_t)count + 1);
+  if (!pairs) return false;
+  kern_pack_row_columns(w, NULL, s->panel, stored, pairs);
+  *w = base_tensor_of(pairs, TD_BF16, 1, &count);
+  return true;
+}
+
+/* How many columns that takes; 0: it is not so packed. */
+static int64_t columns_of(const conv_case *s, int64_t taps) {
+  const int64_t last = s->spatial - 1;
+  kern_conv c = {.groups = s->groups, .group_in = s->channels, .group_out = s->out_channels, .taps = taps};
+  c.panel = s->tiles && s->channels > 0 ? s->panel : 0;
+  c.axis[KERN_CONV_AXES - 1] = (kern_conv_axis){.kernel = s->kernel[last], .stride = 1, .dilation = 1};
+  return s->stride[0] && (s->stride[last] != 1 || s->dilation[last] != 1) ? 0 : kern_conv_row_columns(&c);
+}
+
 /* Groups that are one for the kernel; 0: their weights can't be pairs. */
 static int64_t shared_of(const conv_case *s) {
   return kern_conv_pairs_shared(s->groups, s->out_channels / s->groups, s->channels / s->groups, s->panel, s->tiles);
@@ -368,6 +407,8 @@ static bool case_weights(ir_case *c, const conv_case *s, bool transposed, int64_
   if (!ops_case_in(c, TD_F32, (int32_t)s->spatial + 2, plain, OPS_NORMAL, seed)) return false;
   if (!s->panel) return true;
   if (s->pairs && s->channels_first) return case_rows(c, s, taps);
+  const int64_t across = columns_of(s, taps);
+  if (across) return case_row_columns(c, s, across);
   if (!kern_conv_packed_size(transposed, s->groups, s->out_channels / s->groups, taps, s->channels / s->groups,
                              s->panel, &count))
     return false;
@@ -540,6 +581,17 @@ static const conv_case forward_cases[] = {
     {2, 1, 32, 112, 1, .in = {5, 7}, .kernel = {1, 1}, .parts = BIAS | RESIDUAL, .act = KERN_ACT_hardswish,
      .late = true},
     {2, 1, 32, 64, 1, .in = {5, 7}, .kernel = {1, 1}, .parts = BIAS | RESIDUAL, .act = KERN_ACT_hardswish},
+    /* few channels out: for tiles of pairs taps of a row are columns */
+    {2, 2, 32, 3, 1, .in = {13, 41}, .kernel = {9, 9}, .padding = {4, 4, 4, 4}, .parts = BIAS, .act = KERN_ACT_tanh},
+    {2, 1, 66, 1, 1, .in = {7, 70}, .kernel = {5, 5}, .parts = BIAS | RESIDUAL, .act = KERN_ACT_relu, .late = true},
+    {2, 2, 16, 9, 1, .in = {40, 33}, .kernel = {3, 3}, PAD_1, .parts = BIAS | SCALE | SHIFT | CHAIN,
+     .act = KERN_ACT_silu},
+    {2, 1, 40, 2, 1, .in = {9, 12}, .kernel = {4, 3}, .stride = {2, 1}, .dilation = {3, 1}, .padding = {1, 2, 0, 3}},
+    {2, 2, 24, 4, 1, .in = {3, 6}, .kernel = {1, 7}, .padding = {0, 3, 0, 3}, .parts = BIAS},
+    {2, 2, 24, 4, 1, .in = {3, 9}, .kernel = {1, 4}, .parts = BIAS | FRONT},
+    {1, 2, 34, 1, 1, .in = {50}, .kernel = {7}, .padding = {3, 3}, .parts = BIAS, .act = KERN_ACT_tanh},
+    {3, 1, 20, 3, 1, .in = {3, 5, 6}, .kernel = {2, 3, 3}, .stride = {2, 1, 1}, .dilation = {1, 1, 1},
+     .padding = {1, 0, 1, 1, 1, 0}, .parts = BIAS | FRONT_ROWS},
 };
 
 static const conv_case transposed_cases[] = {

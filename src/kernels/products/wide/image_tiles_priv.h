@@ -183,7 +183,7 @@ static void multiply_block(const image_product *p, const block *b, int64_t panel
 
 bool KERN_PART_NAME(image_merge_lines)(kern_conv *c) {
   kern_conv_axis *a = c->axis;
-  bool own = c->taps == 1 && !c->channels_first;
+  bool own = c->taps == 1 && !c->channels_first && !c->row_columns;
   for (int i = 0; i < KERN_CONV_AXES; i++) own &= a[i].stride == 1 && a[i].begin == 0 && a[i].in == a[i].out;
   if (!own) return false;
   a[1].in = a[1].out = c->batch * c->out_size;
@@ -211,7 +211,8 @@ void KERN_PART_NAME(image_cut)(image_product *p, uint32_t workers) {
   p->together = IMAGE_RESUMES && group > GROUP_BYTES ? base_max_i64(GROUP_BYTES / (group / p->runs), 1) : p->runs;
   const int64_t bytes = p->line * base_max_i64(p->pixel, 1) * p->size * p->phase[1];
   const int64_t image = base_max_i64(BLOCK_BYTES, base_min_i64(p->panels * p->panel, MOST_BYTES));
-  const int64_t most = base_min_i64(BLOCK_ROWS / p->line, image / bytes);
+  const int64_t tall = base_max_i64(BLOCK_ROWS / p->line, reach[0] / a[1].stride); /* fewer would be made more often */
+  const int64_t most = base_min_i64(tall, image / bytes);
   const int64_t alike = c->batch * a[0].out * c->groups * base_ceil_div(p->panels, IMAGE_PANELS);
   const int64_t wanted = workers > 1 ? base_ceil_div(EACH * workers, base_max_i64(alike, 1)) : 1;
   const int64_t blocks = base_max_i64(base_ceil_div(a[1].out, base_max_i64(most, 1)), wanted);
@@ -263,6 +264,7 @@ td_status KERN_PART_NAME(image_run)(const base_call *call, image_product *p) {
     made = image;
     multiply_block(p, &b, gemm_split(wides, parts, part) * IMAGE_PANELS,
                    base_min_i64(p->panels, gemm_split(wides, parts, part + 1) * IMAGE_PANELS));
+    if (p->finish_lines) p->finish_lines(p, (b.sample * a[0].out + b.plane) * a[1].out + y, b.count);
   }
   image_end();
   return TD_OK;

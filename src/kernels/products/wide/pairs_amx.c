@@ -27,6 +27,9 @@ typedef struct product {
   const kern_nbits *nbits; /* how the weights are packed; NULL: as pairs */
   bool *odd;               /* rows that are multiplied by themselves; NULL: x is rounded, and none is */
   int64_t shared;          /* groups that are one here, and have zeros in each other's rows */
+  int64_t across;          /* taps of a row that are columns; 0: none are */
+  int64_t width, channels; /* of the output, where they are */
+  float *parts;            /* sums of a block's lines by such columns */
 } product;
 
 /* ---- the image of a block ---- */
@@ -289,6 +292,38 @@ static void finish_shared(const image_product *amx, float *sums, int64_t pixel, 
   finish(amx, sums, pixel, rows, group, column, columns);
 }
 
+/* ---- taps as columns ---- */
+
+/* Sums of rows of taps: they wait for those of the pixels beside them. */
+static void keep_parts(const image_product *amx, float *sums, int64_t pixel, int64_t rows, int64_t group,
+                       int64_t column, int64_t columns) {
+  const product *p = (const product *)amx;
+  const kern_conv_axis *a = amx->c.axis;
+  const int64_t pitch = amx->panels * V_LANES, line = pixel / a[2].out % a[1].out % amx->block_lines;
+  float *to = p->parts + (line * a[2].out + pixel % a[2].out) * pitch + column;
+  (void)group; /* there is one */
+  for (int64_t r = 0; r < rows; r++, sums += AMX_WIDTH, to += pitch)
+    for (int64_t i = 0; i < columns; i += V_LANES) v_store(to + i, v_load(sums + i));
+}
+
+/* out[x] = sum over taps of parts[x + tap][tap] */
+static void join_parts(const image_product *amx, int64_t line, int64_t lines) {
+  const product *p = (const product *)amx;
+  const int64_t pitch = amx->panels * V_LANES, wide = amx->c.axis[2].out;
+  _Alignas(64) float sums[AMX_MOST_ROWS * AMX_WIDTH];
+  for (int64_t i = 0; i < lines; i++)
+    for (int64_t x = 0, n; x < p->width; x += n) {
+      n = base_min_i64(AMX_MOST_ROWS, p->width - x);
+      for (int64_t r = 0; r < n; r++) {
+        const float *at = p->parts + (i * wide + x + r) * pitch;
+        vf sum = v_load(at);
+        for (int64_t tap = 1; tap < p->across; tap++) sum = v_add(sum, v_load(at + tap * (pitch + p->channels)));
+        v_store(sums + r * AMX_WIDTH, sum);
+      }
+      finish(amx, sums, (line + i) * p->width + x, n, 0, 0, p->channels);
+    }
+}
+
 /* ---- weights of few bits ---- */
 
 static void unpack(const image_product *amx, int64_t group, int64_t panel, int64_t panels, char *to) {
@@ -403,12 +438,18 @@ static void set_sizes(product *p, int64_t x_pitch) {
   amx->take_pixels = merged ? take_pixels : NULL;
   amx->make_lines = p->front ? make_lines : NULL;
   amx->multiply = KERN_PART_NAME(amx_bf16);
-  amx->finish = p->shared > 1 ? finish_shared : finish;
+  amx->finish = p->across ? keep_parts : p->shared > 1 ? finish_shared : finish;
+  amx->finish_lines = p->across ? join_parts : NULL;
 }
 
 static td_status take_room(const base_call *call, product *p) {
   const int64_t sizes[] = {p->amx.seen, p->amx.c.axis[2].in, p->taken};
+  const int64_t pixels = p->amx.block_lines * p->amx.c.axis[2].out;
   int64_t count;
+  if (p->across) { /* what is read of a pixel's last tap may lie behind it */
+    p->parts = base_call_scratch(call, (size_t)(pixels + 1), (size_t)p->amx.panels * V_LANES * sizeof *p->parts);
+    if (!p->parts) return base_no_memory(call->err, "scratch");
+  }
   if (!p->front) return TD_OK;
   if (!base_numel(3, sizes, &count)) return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "the window is too large");
   p->made = base_call_scratch(call, (size_t)count, sizeof *p->made);
@@ -474,6 +515,19 @@ td_status KERN_PART_NAME(linear_nbits_amx)(const base_call *call) {
   return multiply(call, &p);
 }
 
+/* Taps of a row become columns: a window of one column, and of output pixels all that any tap sees. */
+static void split_rows(product *p) {
+  kern_conv *c = &p->amx.c;
+  kern_conv_axis *a = &c->axis[KERN_CONV_AXES - 1];
+  p->across = a->kernel;
+  p->width = a->out;
+  p->channels = c->group_out;
+  c->group_out *= a->kernel;
+  c->taps /= a->kernel;
+  a->out += a->kernel - 1;
+  a->kernel = 1;
+}
+
 td_status KERN_PART_NAME(conv_bf16_amx)(const base_call *call) {
   product p = {.x_size = 0};
   kern_conv *c = &p.amx.c;
@@ -482,5 +536,6 @@ td_status KERN_PART_NAME(conv_bf16_amx)(const base_call *call) {
   c->groups /= p.shared;
   c->group_in *= p.shared;
   c->group_out *= p.shared;
+  if (c->row_columns) split_rows(&p);
   return multiply(call, &p);
 }

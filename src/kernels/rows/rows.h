@@ -29,6 +29,15 @@ typedef struct kern_pool_span {
 } kern_pool_span;
 kern_pool_span kern_pool_span_of(const kern_pool_axis *a, int64_t o);
 
+/* ---- moments ---- */
+
+/* td::group_moments: the first pixel of the plane that part `part` of `parts` has. Parts begin at multiples of up to 64
+ * pixels where the plane has such, as kernels may take as many at once. */
+static inline int64_t kern_moments_start(int64_t plane, int64_t parts, int64_t part) {
+  const int64_t unit = base_min_i64(plane & -plane, 64);
+  return unit > 0 ? plane / unit * part / parts * unit : 0;
+}
+
 /* ---- what stands between products of 8-bit integers ---- */
 
 /* For the levels of rows/wide/between_i8.c and the references. Bytes are numbers of 0 to 255: those of i8 with `flip`,

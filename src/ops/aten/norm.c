@@ -12,6 +12,7 @@
  *                                                 (ONNX LRN 1)
  * Ba et al. 2016; Zhang, Sennrich 2019; Ioffe, Szegedy 2015; Wu, He 2018; Krizhevsky et al. 2012. */
 #include "ops/common/kernel_priv.h"
+#include "kernels/rows/rows.h"
 #include "ops/common/epilogue_priv.h"
 #include "ops/common/lower_priv.h"
 
@@ -284,10 +285,11 @@ static td_status infer_with_channels(ir_infer *ctx) {
 }
 
 /* ---- group norm: x [n, c, ...], or with channels_last [n, ..., c], weight?, bias?: one element per channel, or one
- * per group ---- */
+ * per group; moments?: td::group_moments(x) with channels_last, which are x's own then ---- */
 
 /* num_groups 0: a group per channel (instance norm). act: of f32. */
 static const ir_attr group_attrs[] = {KERN_GROUP_NORM_LIST(OPS_ATTR_ROW)};
+enum { MOMENTS = 3 };
 
 /* weight and bias of channel c; `per_group` has one per `width` channels. */
 typedef struct group_param {
@@ -319,11 +321,40 @@ static td_status infer_group_norm(ir_infer *ctx) {
       return ir_infer_fail(ctx, "act needs act_a and act_b");
   }
   TRY(infer_with_channels(ctx));
+  const ir_info *moments = ir_in(ctx, MOMENTS);
+  if (moments && (!base_attr_int(ctx->attrs, KERN_GROUP_NORM_LAST) || moments->type.dtype != TD_F32 ||
+                  (moments->type.rank != IR_UNRANKED && moments->type.rank != 4)))
+    return ir_infer_fail(ctx, "moments are those of td::group_moments, of an image that stands channels last");
   if (!base_attr_has(ctx->attrs, KERN_GROUP_NORM_RESULT)) return TD_OK;
   const td_dtype x = ir_in(ctx, 0)->type.dtype, result = (td_dtype)base_attr_int(ctx->attrs, KERN_GROUP_NORM_RESULT);
   if ((x != TD_F32 && x != TD_BF16) || (result != TD_F32 && result != TD_BF16))
     return ir_infer_fail(ctx, "its result cannot be %s", td_dtype_name(result));
   ctx->out[0].type.dtype = result;
+  return TD_OK;
+}
+
+/* Of channels [first, first + width) of a sample, from those of the parts of its plane. */
+static td_status join_moments(const base_call *call, int64_t sample, int64_t first, int64_t width, double *center,
+                              double *spread) {
+  const base_tensor *x = base_in(call, 0), *t = base_in(call, MOMENTS);
+  const int64_t channels = x->dims[x->rank - 1], plane = base_tensor_numel(x) / x->dims[0] / channels;
+  const base_f32 *moments = ops_dense_f32(call, MOMENTS);
+  if (!moments) return base_no_memory(call->err, "scratch");
+  if (t->dims[0] != x->dims[0] || t->dims[1] < 1 || t->dims[2] != 2 || t->dims[3] != channels)
+    return ops_fail(call, "operand %d has no moments of operand 0", MOMENTS);
+  double mean = 0, squares = 0;
+  for (int pass = 0; pass < 2; pass++, *center = mean)
+    for (int64_t part = 0; part < t->dims[1]; part++) {
+      const base_f32 *at = moments + (sample * t->dims[1] + part) * 2 * channels + first;
+      const double rows =
+          (double)(kern_moments_start(plane, t->dims[1], part + 1) - kern_moments_start(plane, t->dims[1], part));
+      for (int64_t c = 0; c < width && rows > 0; c++) {
+        const double d = (double)at[c] - *center;
+        if (pass) squares += (double)at[channels + c] + rows * d * d;
+        else mean += rows * (double)at[c] / (double)(plane * width);
+      }
+    }
+  *spread = squares / (double)(plane * width);
   return TD_OK;
 }
 
@@ -357,8 +388,9 @@ static td_status group_norm_reference(const base_call *call) {
   for (int64_t lane = 0; lane < x->dims[0] * groups; lane++) {
     int64_t first = lane % groups * width, offset = lane / groups * channels * plane + first * next;
     for (int64_t w = 0; w < width; w++) load_steps(y->dtype, data, offset + w * next, step, plane, row + w * plane);
-    double center = mean_of(row, count);
-    double inverse = 1 / sqrt(spread_of(row, count, center) + base_attr_float(call->attrs, KERN_GROUP_NORM_EPS));
+    double center = mean_of(row, count), spread = spread_of(row, count, center);
+    if (base_in(call, MOMENTS)) TRY(join_moments(call, lane / groups, first, width, &center, &spread));
+    double inverse = 1 / sqrt(spread + base_attr_float(call->attrs, KERN_GROUP_NORM_EPS));
     for (int64_t w = 0; w < width; w++)
       affine_row(y, data, offset + w * next, step, plane, center, inverse * param_at(&weight, first + w),
                  param_at(&bias, first + w));
@@ -378,7 +410,7 @@ static const kern_row *group_norm_kernel(const ir_kernel_query *query) {
   const ir_type *x = &query->in[0]->type;
   if (x->rank == IR_UNRANKED) return NULL;
   base_dim channels = x->dims[base_attr_int(query->attrs, KERN_GROUP_NORM_LAST) ? x->rank - 1 : 1];
-  for (uint32_t i = 1; i < query->in_count; i++) {
+  for (uint32_t i = 1; i < query->in_count && i < MOMENTS; i++) {
     const ir_info *p = query->in[i];
     if (p && (p->type.rank != 1 || p->type.dims[0] != channels)) return NULL;
   }
@@ -464,13 +496,32 @@ static void case_act(ir_case *c, kern_act act) {
   ops_case_arg(c, ARG_FLOAT("act_b", 0.75));
 }
 
+/* With moments: any ones, so that these and no others are what is taken. */
+static bool parts_case(ir_case *c, uint32_t number) {
+  static const struct {
+    int64_t dims[4], groups, parts;
+  } rows[] = {{{2, 8, 8, 32}, 4, 3}, {{1, 9, 7, 40}, 0, 4},  {{2, 5, 1, 131}, 1, 7},   {{1, 40, 48, 16}, 16, 5},
+              {{3, 3, 3, 2}, 1, 16}, {{1, 16, 12, 1}, 0, 2}, {{1, 20, 20, 64}, 32, 6}, {{0, 3, 3, 4}, 2, 2}};
+  const uint32_t row = number / 4, form = number % 4;
+  if (row >= OPS_COUNT(rows)) return false;
+  const int64_t *dims = rows[row].dims, of_channel[] = {dims[3]}, moments[] = {dims[0], rows[row].parts, 2, dims[3]};
+  if (row % 2) case_act(c, row % 4 == 1 ? KERN_ACT_relu : KERN_ACT_silu);
+  ops_case_arg(c, ARG_INT("num_groups", rows[row].groups));
+  ops_case_arg(c, ARG_BOOL("channels_last", true));
+  if (form == 1) ops_case_arg(c, ARG_DTYPE("result", TD_F32));
+  return ops_case_in(c, TD_F32, 4, dims, OPS_NORMAL, number) && ops_case_in(c, TD_F32, 1, of_channel, OPS_NORMAL, 2) &&
+         ops_case_in(c, TD_F32, 1, of_channel, OPS_NORMAL, 3) && ops_case_in(c, TD_F32, 4, moments, OPS_POSITIVE, 4) &&
+         ops_case_bf16(c, (form & 1 ? BF16_X : 0) | (form & 2 ? BF16_RESULT : 0), 0);
+}
+
 static bool group_cases(ir_case *c, uint32_t number) {
   static const int64_t groups[] = {0, 1, 2, 6};
   static const kern_act acts[] = {KERN_ACT_relu, KERN_ACT_silu, KERN_ACT_leaky_relu, KERN_ACT_clamp};
   enum { PLAIN = 6, SMALL = 8 * OPS_COUNT(case_dtypes), ALL = SMALL + PLAIN * (1 + OPS_COUNT(acts)), BF16 = 3 };
+  enum { PARTS = ALL + BF16 * PLAIN };
+  if (number >= PARTS) return parts_case(c, number - PARTS);
   if (number >= ALL) { /* x, the result or both are bf16 */
     const uint32_t form = (number - ALL) % BF16 + 1;
-    if (number >= ALL + BF16 * PLAIN) return false;
     return group_cases(c, SMALL + PLAIN * (number % 2) + (number - ALL) / BF16) &&
            (form & 2 || (ops_case_arg(c, ARG_DTYPE("result", TD_F32)), true)) &&
            ops_case_bf16(c, (form & 1 ? BF16_X : 0) | (form & 2 ? BF16_RESULT : 0), 0);
@@ -550,11 +601,11 @@ const ir_op ops_norm[] = {
      .atol = 1e-6f},
     {.id = OPERATOR(aten, native_group_norm),
      .min_in = 1,
-     .max_in = 3,
+     .max_in = 4,
      .out_count = 1,
      .attrs = group_attrs,
      .attr_count = OPS_COUNT(group_attrs),
-     .by_sample = 1,
+     .by_sample = 1 | 1 << MOMENTS,
      .infer = infer_group_norm,
      .reference = group_norm_reference,
      .kernel = group_norm_kernel,

@@ -3,9 +3,13 @@
  * tasks take in blocks of whole groups. A column's mean and squares are those of its pieces, joined (Chan's formula),
  * so that memory is read once for both. An activation is applied to what has just been written.
  *
- * x of bf16 becomes floats, and floats the result of bf16, some rows at a time in L1. */
+ * x of bf16 becomes floats, and floats the result of bf16, some rows at a time in L1.
+ *
+ * KERN_GROUP_MOMENTS of td::group_moments makes moments of parts of the plane, from which the norm then goes by parts,
+ * too: so many threads share an image. */
 #include "kernels/epilogue.h"
 #include "kernels/rows/group_norm_priv.h"
+#include "kernels/rows/rows.h"
 #include "kernels/simd/pairs_priv.h"
 #include "kernels/simd/math_priv.h"
 #include "kernels/simd/wide/rows_priv.h"
@@ -183,26 +187,45 @@ static void finish_rows(const group_norm *g, int64_t at, int64_t rows, int64_t w
     for (int64_t r = 0; g->y_16 && r < rows; r++) g->narrow(g->y_16 + at + r * g->channels, y + r * width, width);
 }
 
-/* Channels [first, first + width) of a sample, whole groups; `sums` has room for 3 * width * fold. */
-static void groups_of_columns(const group_norm *g, int64_t sample, int64_t first, int64_t width, float *sums) {
-  const int64_t offset = sample * g->plane * g->channels + first, wide = width * g->fold;
-  float *center = sums, *scale = sums + wide, *shift = sums + 2 * wide;
-  group_norm rows = *g;
+/* `rows`: g whose rows are of `fold` pixels; channels [first, first + width) of them from element `offset` on. */
+static void all_moments(const group_norm *g, const group_norm *rows, int64_t offset, int64_t width, float *means,
+                        float *squares) {
+  const int64_t wide = width * g->fold;
   int64_t done = 0;
-  rows.channels *= g->fold;
-  rows.plane /= g->fold;
   for (; done + VECTORS * V_LANES <= wide; done += VECTORS * V_LANES)
-    column_moments(&rows, offset + done, VECTORS, V_LANES, center + done, scale + done);
+    column_moments(rows, offset + done, VECTORS, V_LANES, means + done, squares + done);
   for (; done < wide; done += V_LANES)
-    column_moments(&rows, offset + done, 1, base_min_i64(V_LANES, wide - done), center + done, scale + done);
-  join_pixels(center, scale, width, g->fold, rows.plane);
-  join_groups(g, center, scale, width);
+    column_moments(rows, offset + done, 1, base_min_i64(V_LANES, wide - done), means + done, squares + done);
+  join_pixels(means, squares, width, g->fold, rows->plane);
+}
+
+/* From the moments of groups to what each column takes: those of channels [first, first + width), `fold` times. */
+static void scale_columns(const group_norm *g, int64_t first, int64_t width, float *sums) {
+  const int64_t wide = width * g->fold;
+  float *center = sums, *scale = sums + wide, *shift = sums + 2 * wide;
   for (int64_t c = 0; c < width; c++) {
     if (g->weight) scale[c] *= g->weight[first + c];
     shift[c] = g->bias ? g->bias[first + c] : 0;
   }
   for (int64_t c = width; c < wide; c++)
     center[c] = center[c - width], scale[c] = scale[c - width], shift[c] = shift[c - width];
+}
+
+/* g with rows of `fold` pixels, `plane` of these. */
+static group_norm fold_rows(const group_norm *g, int64_t plane) {
+  group_norm rows = *g;
+  rows.channels *= g->fold;
+  rows.plane = plane / g->fold;
+  return rows;
+}
+
+/* Channels [first, first + width) of a sample, whole groups; `sums` has room for 3 * width * fold. */
+static void groups_of_columns(const group_norm *g, int64_t sample, int64_t first, int64_t width, float *sums) {
+  const int64_t offset = sample * g->plane * g->channels + first, wide = width * g->fold;
+  const group_norm rows = fold_rows(g, g->plane);
+  all_moments(g, &rows, offset, width, sums, sums + wide);
+  join_groups(g, sums, sums + wide, width);
+  scale_columns(g, first, width, sums);
   for (int64_t k = 0; k < rows.plane; k += NEAR_ROWS)
     finish_rows(&rows, offset + k * rows.channels, base_min_i64(NEAR_ROWS, rows.plane - k), wide, sums);
 }
@@ -213,24 +236,114 @@ static int64_t pixels_of_row(const group_norm *g) {
   return fold > 0 && VECTORS * V_LANES % g->channels == 0 && g->plane % fold == 0 ? fold : 1;
 }
 
+/* ---- by parts ---- */
+
+/* Room for the floats of a piece, and of NEAR_ROWS rows of `wide` columns, where x or the result is bf16. */
+static td_status take_room(const base_call *call, group_norm *g, int64_t wide) {
+  const int64_t piece = PIECE * VECTORS * V_LANES;
+  if (!g->x_16 && !g->y_16) return TD_OK;
+  g->room = base_call_scratch(call, (size_t)base_max_i64(piece, NEAR_ROWS * wide), sizeof *g->room);
+  return g->room ? TD_OK : base_no_memory(call->err, "scratch");
+}
+
+td_status KERN_NAME(group_moments)(const base_call *call) {
+  const base_tensor *x = base_in(call, 0), *out = base_out(call, 0);
+  const int64_t channels = x->dims[x->rank - 1], parts = out->dims[1];
+  if (base_tensor_numel(out) == 0) return TD_OK;
+  group_norm g = {.x = x->data,
+                  .x_16 = x->dtype == TD_BF16 ? x->data : NULL,
+                  .samples = x->dims[0],
+                  .channels = channels,
+                  .plane = base_tensor_numel(x) / x->dims[0] / channels};
+  g.fold = pixels_of_row(&g);
+  float *sums = base_call_scratch(call, 2 * (size_t)(channels * g.fold), sizeof *sums);
+  if (!sums) return base_no_memory(call->err, "scratch");
+  TRY(take_room(call, &g, 0));
+  const int64_t total = g.samples * parts;
+  for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total)) {
+    /* from back to front: what came last is still near, and the norm will begin with what comes last here */
+    const int64_t at = total - 1 - task, part = at % parts, first = kern_moments_start(g.plane, parts, part);
+    const group_norm rows = fold_rows(&g, kern_moments_start(g.plane, parts, part + 1) - first);
+    float *to = (float *)out->data + at * 2 * channels;
+    all_moments(&g, &rows, (at / parts * g.plane + first) * channels, channels, sums, sums + channels * g.fold);
+    memcpy(to, sums, (size_t)channels * sizeof *to);
+    memcpy(to + channels, sums + channels * g.fold, (size_t)channels * sizeof *to);
+  }
+  return TD_OK;
+}
+
+/* The moments of `lanes` channels of a sample from those of its parts, of so many pixels each (Chan's formula). */
+V_INLINE void join_parts(const group_norm *g, const float *moments, const float *pixels, int64_t parts, int64_t lanes,
+                         float *means, float *squares) {
+  const int64_t step = 2 * g->channels;
+  const float share = 1 / (float)g->plane;
+  vf mean = v_zero(), sum = v_zero();
+  for (int64_t i = 0; i < parts; i++)
+    if (pixels[i] > 0) mean = v_fma(v_load_n(moments + i * step, lanes), v_set(pixels[i] * share), mean);
+  for (int64_t i = 0; i < parts; i++) {
+    if (pixels[i] <= 0) continue;
+    const vf d = v_sub(v_load_n(moments + i * step, lanes), mean);
+    sum = v_add(sum, v_load_n(moments + i * step + g->channels, lanes));
+    sum = v_fma(v_mul(d, d), v_set(pixels[i]), sum);
+  }
+  v_store_n(means, mean, lanes);
+  v_store_n(squares, sum, lanes);
+}
+
+static td_status run_parts(const base_call *call, group_norm *g) {
+  const base_tensor *moments = base_in(call, 3);
+  const int64_t parts = moments->dims[1];
+  g->fold = pixels_of_row(g);
+  const int64_t wide = g->channels * g->fold, total = g->samples * parts;
+  float *sums = base_call_scratch(call, 3 * (size_t)wide, sizeof *sums);
+  float *pixels = base_call_scratch(call, (size_t)parts, sizeof *pixels);
+  if (!sums || !pixels) return base_no_memory(call->err, "scratch");
+  TRY(take_room(call, g, wide));
+  for (int64_t i = 0; i < parts; i++)
+    pixels[i] = (float)(kern_moments_start(g->plane, parts, i + 1) - kern_moments_start(g->plane, parts, i));
+  int64_t joined = -1; /* the sample whose sums are there */
+  for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total)) {
+    const int64_t sample = task / parts, first = kern_moments_start(g->plane, parts, task % parts);
+    const group_norm rows = fold_rows(g, kern_moments_start(g->plane, parts, task % parts + 1) - first);
+    if (sample != joined) {
+      const float *from = (const float *)moments->data + sample * parts * 2 * g->channels;
+      for (int64_t c = 0; c < g->channels; c += V_LANES)
+        join_parts(g, from + c, pixels, parts, base_min_i64(V_LANES, g->channels - c), sums + c, sums + wide + c);
+      join_groups(g, sums, sums + wide, g->channels);
+      scale_columns(g, 0, g->channels, sums);
+      joined = sample;
+    }
+    for (int64_t k = 0; k < rows.plane; k += NEAR_ROWS)
+      finish_rows(&rows, (sample * g->plane + first) * g->channels + k * wide, base_min_i64(NEAR_ROWS, rows.plane - k),
+                  wide, sums);
+  }
+  return TD_OK;
+}
+
+/* ---- all of it ---- */
+
 static td_status run_columns(const base_call *call, group_norm *g) {
   const int64_t least = base_min_i64(g->channels, COLUMNS);
   int64_t joined = base_max_i64(1, (least + g->width - 1) / g->width), width = joined * g->width;
   int64_t blocks = (g->groups + joined - 1) / joined;
   g->fold = pixels_of_row(g);
   float *sums = base_call_scratch(call, 3 * (size_t)(width * g->fold), sizeof *sums);
-  if (g->x_16 || g->y_16) {
-    const int64_t piece = PIECE * VECTORS * V_LANES, rows = NEAR_ROWS * g->fold * base_min_i64(width, g->channels);
-    g->room = base_call_scratch(call, (size_t)base_max_i64(piece, rows), sizeof *g->room);
-    if (!g->room) return base_no_memory(call->err, "scratch");
-  }
   if (!sums) return base_no_memory(call->err, "scratch");
+  TRY(take_room(call, g, g->fold * base_min_i64(width, g->channels)));
   uint32_t total = (uint32_t)(g->samples * blocks);
   for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total)) {
     int64_t first = task % blocks * width;
     groups_of_columns(g, task / blocks, first, base_min_i64(width, g->channels - first), sums);
   }
   return TD_OK;
+}
+
+/* Operand 3, where there is one, is of x. */
+static td_status check_moments(const base_call *call, bool last, int64_t channels) {
+  const base_tensor *x = base_in(call, 0), *moments = base_in(call, 3);
+  const bool fits = !moments || (last && moments->rank == 4 && moments->dims[0] == x->dims[0] && moments->dims[1] > 0 &&
+                                 moments->dims[2] == 2 && moments->dims[3] == channels);
+  return fits ? TD_OK : base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "operand 3 has no moments of operand 0");
 }
 
 td_status KERN_NAME(group_norm_by)(const base_call *call, void (*narrow)(uint16_t *to, const float *from, int64_t n)) {
@@ -243,6 +356,7 @@ td_status KERN_NAME(group_norm_by)(const base_call *call, void (*narrow)(uint16_
     if (base_in(call, i) && base_tensor_numel(base_in(call, i)) != channels)
       return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "operand %u does not fit %lld channels", i,
                        (long long)channels);
+  TRY(check_moments(call, last, channels));
   if (groups < 1 || channels % groups)
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "%lld channels do not make %lld groups", (long long)channels,
                      (long long)groups);
@@ -263,7 +377,7 @@ td_status KERN_NAME(group_norm_by)(const base_call *call, void (*narrow)(uint16_
                   .act = act.act == KERN_ACT_none ? NULL : KERN_NAME(act_rows)[act.act],
                   .a = act.a,
                   .b = act.b};
-  if (last) return run_columns(call, &g);
+  if (last) return base_in(call, 3) ? run_parts(call, &g) : run_columns(call, &g);
   uint32_t total = row_tasks(g.samples * groups, g.width * g.plane, &each);
   for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total))
     for (int64_t lane = task * each; lane < base_min_i64(g.samples * groups, (task + 1) * each); lane++)

@@ -162,7 +162,7 @@ int64_t __wrap_base_call_take(const base_call *call, int64_t total) {
   return r->task;
 }
 
-/* Each worker's pieces of all rounds are one task. */
+/* Each worker's pieces of all rounds are one task; those of a call that has tasks are of the one it is at. */
 void __wrap_base_team_do(const base_call *call, base_piece_fn piece, const void *user) {
   recording *r = now;
   if (!r || call->lanes != r->lanes) {
@@ -170,12 +170,17 @@ void __wrap_base_team_do(const base_call *call, base_piece_fn piece, const void 
     return;
   }
   walk_call *c = &r->calls[r->at];
+  if (r->task >= 0 && !r->in_rounds) {
+    for (uint32_t i = 0; i < call->workers; i++) piece(user, i, call->workers);
+    return;
+  }
   if (r->task < 0) {
     set_count(r, call->workers);
     memset(c->task_ns, 0, call->workers * sizeof *c->task_ns);
     c->rounds = 0;
     keep_least(r, &c->before_ns, passed_ns(r));
     r->task = 0;
+    r->in_rounds = true;
   }
   for (uint32_t i = 0; i < call->workers; i++) {
     r->last_ns = clock_ns(r);
@@ -215,6 +220,7 @@ static void begin_call(recording *r, uint32_t step, uint32_t workers) {
     exit(TD_UNSUPPORTED);
   }
   r->task = -1;
+  r->in_rounds = false;
 }
 
 /* What took no task is one. */

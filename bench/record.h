@@ -20,6 +20,7 @@ typedef struct recording {
   bool long_tasks;    /* the call's tasks are worth the thread's own clock */
   double clock_ns[2]; /* what it costs to look at the system's clock, and at the thread's */
   int64_t task;       /* tasks of the call so far */
+  bool in_rounds;     /* they are workers' pieces of all rounds of a team */
   uint64_t last_ns;   /* when the last task ended, or the call began */
   bool watched;       /* it is seen who writes which line: times do not count */
   bool counted;       /* and how many: they take the place of times */

@@ -5,6 +5,9 @@
 
 /* Vector multiply-adds of a task, at least, so that handing it out costs little beside it: about 5 us. */
 enum { KERN_TASK_WORK = 16384 };
+/* What a task of such a size has for so many workers: a quarter where more than two share a step, as most of them would
+ * have nothing to do in a short one. For cuts that change no bit. */
+static inline int64_t kern_task_size(int64_t size, uint32_t workers) { return workers > 2 ? size / 4 : size; }
 
 /* Tasks that are wanted where there is work for them: three for each worker, so that those come out even that begin
  * late; as many for eight workers and fewer, so that what is cut there is cut alike. For cuts that change no bit. */

@@ -1,5 +1,6 @@
 /* elementwise.c -- the walk of elementwise_priv.h: what no level of instruction sets has a part in. */
 #include "kernels/loops/elementwise_priv.h"
+#include "kernels/tasks_priv.h"
 
 #include <string.h>
 
@@ -181,13 +182,14 @@ td_status kern_elementwise(const base_call *call, const elementwise_body *body, 
   find_repeated(&s, body->operands);
   elementwise_rows form = form_of(&s, body);
   s.periodic = form && is_periodic(&s, body->operands);
-  int64_t block = s.at.length < TASK ? TASK / s.at.length : 1, all = s.at.planes * s.at.rows;
-  int64_t pieces = s.at.length < 2 * TASK ? 1 : (s.at.length + TASK - 1) / TASK;
+  const int64_t size = kern_task_size(TASK, call->workers);
+  int64_t block = s.at.length < size ? size / s.at.length : 1, all = s.at.planes * s.at.rows;
+  int64_t pieces = s.at.length < 2 * size ? 1 : (s.at.length + size - 1) / size;
   uint32_t total = (uint32_t)((all + block - 1) / block * pieces);
   for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total)) {
     int64_t first = task / pieces * block, end = base_min_i64(all, first + block);
-    int64_t from = pieces > 1 ? task % pieces * TASK : 0;
-    int64_t n = pieces > 1 ? base_min_i64(TASK, s.at.length - from) : s.at.length;
+    int64_t from = pieces > 1 ? task % pieces * size : 0;
+    int64_t n = pieces > 1 ? base_min_i64(size, s.at.length - from) : s.at.length;
     for (int64_t row = first, rows; row < end; row += rows) {
       rows = base_min_i64(s.at.rows - row % s.at.rows, end - row);
       run_rows(&s, body, form, row / s.at.rows, row % s.at.rows, rows, from, n, p);

@@ -372,13 +372,14 @@ static void run_tasks(kern_fused_job *j) {
   const int64_t all = s->planes * s->rows, length = base_max_i64(s->length, 1);
   const bool tiles = s->transposed || s->p->across;
   const int64_t fewest = tiles ? base_min_i64(j->tile_rows, s->rows) : 1; /* rows of a task */
-  int64_t block = base_max_i64(length < TASK ? TASK / length / fewest * fewest : 1, fewest);
-  const int64_t span = TASK / base_min_i64(fewest, TASK / PIECE) / PIECE * PIECE; /* elements of their rows */
+  const int64_t size = kern_task_size(TASK, s->call->workers);
+  int64_t block = base_max_i64(length < size ? size / length / fewest * fewest : 1, fewest);
+  const int64_t span = size / base_min_i64(fewest, size / PIECE) / PIECE * PIECE; /* elements of their rows */
   const int64_t pieces = whole || length < 2 * span ? 1 : (length + span - 1) / span;
   const kern_cuts even = {.maps = 1,
                           .size = all,
                           .tile = base_max_i64(all, 1),
-                          .row = base_min_i64(length, TASK),
+                          .row = base_min_i64(length, size),
                           .least = 1,
                           .most = base_ceil_div(all, block),
                           .cuts = base_ceil_div(all, block)};

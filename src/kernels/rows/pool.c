@@ -53,8 +53,8 @@ void kern_pool_tasks(const kern_pool_axis *a, int64_t rows, int64_t channels, ui
   const int64_t parts = base_ceil_div(channels, *width);
   const double work = (double)a[0].kernel * (double)a[1].kernel * (double)a[2].kernel * (double)a[2].out *
                       (double)base_min_i64(channels, *width);
-  *each =
-      base_min_i64(rows, base_max_i64(1, (int64_t)(KERN_POOL_TASK_ELEMENTS / fmax(work, 1)))); /* 0: an empty input */
+  const double least = (double)kern_task_size(KERN_POOL_TASK_ELEMENTS, workers);
+  *each = base_min_i64(rows, base_max_i64(1, (int64_t)(least / fmax(work, 1)))); /* 0: an empty input */
   const int64_t cuts = base_ceil_div(rows, *each);
   if (rows >= 2 * (int64_t)workers || workers <= KERN_FEW_WORKERS) {
     const kern_cuts c = {.maps = parts, .size = rows, .tile = rows, .row = 4, .least = 1, .most = rows, .cuts = cuts};

@@ -10,6 +10,7 @@
 
 #include "base/size.h"
 #include "kernels/data/data.h"
+#include "kernels/tasks_priv.h"
 #include "kernels/data/move_priv.h"
 
 /* Floats of a cache line; rows so far apart, or a multiple of it, fall on the same sets of a cache. */
@@ -33,7 +34,7 @@ typedef struct job {
 
 static bool is_few(int64_t n) { return n >= ZIP_LEAST && n <= ZIP_MOST; }
 
-static job plan(const kern_move *m) {
+static job plan(const kern_move *m, uint32_t workers) {
   job j = {.move = *m, .across = m->rank - 2, .block = 1};
   if (m->count == 0) return j;
   if (m->rank == 0) j.move.dims[0] = 1, j.move.rank = 1; /* its steps are 0 */
@@ -47,22 +48,21 @@ static job plan(const kern_move *m) {
   if (j.zips || j.unzips) zip_fill(&j.table, j.zips ? m->dims[last] : m->dims[j.across], j.unzips);
   j.streams = j.turns && !j.zips && !j.unzips && m->count >= STREAM_BYTES / (int64_t)sizeof(float) &&
               (uintptr_t)m->to % sizeof(float) == 0;
+  const int64_t size = kern_task_size(TASK_ELEMENTS, workers);
   int64_t length = j.move.dims[last], others = m->count / length;
   int64_t across = j.across < 0 ? 1 : j.move.dims[j.across];
   const bool tiles = j.turns && !j.zips && !j.unzips;
   j.tall = tiles && across >= TALL * length;
   j.span = base_min_i64(length, j.streams  ? STREAM_SPAN
-                                : j.tall   ? 2 * TASK_ELEMENTS / TALL_ROWS
+                                : j.tall   ? 2 * size / TALL_ROWS
                                 : tiles    ? WIDE_SPAN
-                                : j.unzips ? TASK_ELEMENTS / ZIP_MOST
-                                           : TASK_ELEMENTS);
+                                : j.unzips ? size / ZIP_MOST
+                                           : size);
   j.spans = (length + j.span - 1) / j.span;
-  j.block = base_min_i64(across, j.streams ? STREAM_ROWS
-                                 : j.tall  ? TALL_ROWS
-                                           : base_max_i64(1, TASK_ELEMENTS / j.span));
+  j.block = base_min_i64(across, j.streams ? STREAM_ROWS : j.tall ? TALL_ROWS : base_max_i64(1, size / j.span));
   j.blocks = (across + j.block - 1) / j.block;
   j.units = others / across * j.blocks * j.spans;
-  j.each = base_min_i64(j.units, base_max_i64(1, TASK_ELEMENTS / (j.span * j.block)));
+  j.each = base_min_i64(j.units, base_max_i64(1, size / (j.span * j.block)));
   j.tasks = (j.units + j.each - 1) / j.each;
   return j;
 }
@@ -207,7 +207,7 @@ static void run_task(const job *j, int64_t task) {
 
 static td_status move(const base_call *call, const base_tensor *to, const base_tensor *from) {
   const kern_move m = kern_move_of(to, from);
-  const job j = plan(&m);
+  const job j = plan(&m, call->workers);
   for (int64_t t = base_call_first(call, j.tasks); t < j.tasks; t = base_call_next(call, t, j.tasks)) run_task(&j, t);
   if (j.streams) v_fence();
   return TD_OK;
@@ -258,7 +258,7 @@ static td_status plan_joined(const base_call *call, int32_t axis, joined *j) {
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "aten::cat: operand %u does not fit into the result",
                      j->operand);
   const kern_move m = kern_move_of(&part, in);
-  j->job = plan(&m);
+  j->job = plan(&m, call->workers);
   return TD_OK;
 }
 

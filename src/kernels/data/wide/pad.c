@@ -4,6 +4,7 @@
 
 #include "base/size.h"
 #include "kernels/data/data.h"
+#include "kernels/tasks_priv.h"
 
 enum { TASK_ELEMENTS = 1 << 15 };
 
@@ -122,7 +123,8 @@ static td_status run(const base_call *call, const kern_pad *pad) {
     return TD_OK;
   }
   describe(call, &j);
-  const int64_t each = base_max_i64(1, TASK_ELEMENTS / j.row), total = (j.rows + each - 1) / each;
+  const int64_t each = base_max_i64(1, kern_task_size(TASK_ELEMENTS, call->workers) / j.row),
+                total = (j.rows + each - 1) / each;
   for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total))
     run_rows(&j, task * each, base_min_i64(each, j.rows - task * each));
   return TD_OK;

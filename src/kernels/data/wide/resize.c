@@ -257,7 +257,7 @@ static void describe(const base_call *call, job *j, const kern_resize_axis *axes
   j->length = j->line.out * j->inner;
   for (int64_t o = 0; o < j->line.out; o++) j->outside |= j->line.outside[o];
   for (int64_t i = 0; i < j->line.out * j->line.per_output; i++) j->zeros |= j->line.weight[i] == 0;
-  j->task_lines = base_max_i64(TASK_LINES, TASK_ELEMENTS / j->length);
+  j->task_lines = base_max_i64(TASK_LINES, kern_task_size(TASK_ELEMENTS, call->workers) / j->length);
 }
 
 /* Where the taps of a block lie within a vector of `in` floats, counts them from its start, which it returns; else -1.

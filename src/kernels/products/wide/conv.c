@@ -161,7 +161,8 @@ static void set_blocks(layer *l, uint32_t workers) {
   double seen = fmin((double)c->in_size / (double)c->out_size, (double)c->taps); /* of the image, by a pixel */
   double image_bytes = pixels * seen * (double)(c->group_in * c->groups) * 4;
   double weight_bytes = depth * (double)(c->group_out * c->groups) * 4, maps = (double)l->maps;
-  const double paying = depth * (double)base_max_i64(l->panels, 1) * pixels * products / KERN_TASK_WORK;
+  const double least = (double)kern_task_size(KERN_TASK_WORK, workers);
+  const double paying = depth * (double)base_max_i64(l->panels, 1) * pixels * products / least;
   double wanted = fmin(paying, (double)kern_tasks_wanted(workers) / maps);
   double fitting = fmax(ceil(image_bytes / IMAGE_BYTES), 1);
   int64_t tiles = (l->pixels + l->tile_rows - 1) / l->tile_rows;

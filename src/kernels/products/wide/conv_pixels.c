@@ -77,8 +77,8 @@ static td_status describe(const base_call *call, const kern_conv *conv, const fl
 /* Tasks that rows of so many pixels make, of each of `batch`. */
 static int64_t bands(const layer *l, int64_t rows, int64_t width, int64_t batch, uint32_t workers) {
   double work = (double)l->tiles.depth * (double)l->panels * (double)width;
-  double most =
-      fmin(ceil((double)kern_tasks_wanted(workers) / (double)batch), ceil((double)rows * work / KERN_TASK_WORK));
+  double paying = ceil((double)rows * work / (double)kern_task_size(KERN_TASK_WORK, workers));
+  double most = fmin(ceil((double)kern_tasks_wanted(workers) / (double)batch), paying);
   return (int64_t)fmax(fmin(most, (double)rows), 1);
 }
 

@@ -223,7 +223,8 @@ static void set_blocks(layer *l, uint32_t workers) {
   l->panels = (c->group_out + V_LANES - 1) / V_LANES;
   l->strips = base_max_i64(base_max_i64(l->panels / 2, (l->panels + GEMM_MAX_PANELS - 1) / GEMM_MAX_PANELS), 1);
   double work = (double)(c->batch * c->in_size) * (double)c->taps * (double)(c->group_in * l->panels);
-  double wanted = fmin(work / KERN_TASK_WORK, (double)kern_tasks_wanted(workers) / (double)c->groups);
+  double wanted = fmin(work / (double)kern_task_size(KERN_TASK_WORK, workers),
+                       (double)kern_tasks_wanted(workers) / (double)c->groups);
   l->line_blocks = (int64_t)fmax(fmin(ceil(wanted), (double)l->lines), 1);
   l->strip_blocks = (int64_t)fmax(fmin(ceil(wanted / (double)l->line_blocks), (double)l->strips), 1);
 }

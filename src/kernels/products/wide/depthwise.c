@@ -211,7 +211,8 @@ static void split(job *j, uint32_t workers) {
   j->channel_blocks = base_max_i64(j->channels / j->block, 1);
   double row_work = (double)width * (double)c->taps * (double)j->channels / (double)j->channel_blocks / V_LANES;
   double rows = (double)base_ceil_div(height * j->channel_blocks, kern_tasks_wanted(workers));
-  if (rows * row_work < KERN_TASK_WORK) rows = KERN_TASK_WORK / row_work + 1;
+  const double least = (double)kern_task_size(KERN_TASK_WORK, workers);
+  if (rows * row_work < least) rows = least / row_work + 1;
   j->block_rows = rows < (double)height ? (int64_t)rows : height;
   j->row_blocks = (height + j->block_rows - 1) / j->block_rows;
 }

@@ -378,7 +378,7 @@ td_status KERN_NAME(group_norm_by)(const base_call *call, void (*narrow)(uint16_
                   .a = act.a,
                   .b = act.b};
   if (last) return base_in(call, 3) ? run_parts(call, &g) : run_columns(call, &g);
-  uint32_t total = row_tasks(g.samples * groups, g.width * g.plane, &each);
+  uint32_t total = row_tasks(g.samples * groups, g.width * g.plane, call->workers, &each);
   for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total))
     for (int64_t lane = task * each; lane < base_min_i64(g.samples * groups, (task + 1) * each); lane++)
       group_of_rows(&g, lane);

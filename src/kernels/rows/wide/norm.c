@@ -192,7 +192,7 @@ static td_status normalise(const base_call *call, bool centered) {
     return TD_OK;
   }
   int64_t each, together = rows_together(&p);
-  uint32_t total = row_tasks(p.rows, p.length, &each);
+  uint32_t total = row_tasks(p.rows, p.length, call->workers, &each);
   for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total))
     for (int64_t r = task * each, end = base_min_i64(p.rows, r + each); r < end; r += together) {
       int rows = (int)base_min_i64(together, end - r);
@@ -224,7 +224,7 @@ td_status KERN_NAME(add_layer_norm)(const base_call *call) {
   TRY(param_of(call, -1, base_attr_float(call->attrs, KERN_ADD_NORM_EPS), 2, true, &p));
   if (p.rows * p.length == 0) return TD_OK;
   int64_t each, together = rows_together(&p), x_pitch = kern_pitch(x), y_pitch = kern_pitch(y);
-  uint32_t total = row_tasks(p.rows, p.length, &each);
+  uint32_t total = row_tasks(p.rows, p.length, call->workers, &each);
   for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total))
     for (int64_t r = task * each, end = base_min_i64(p.rows, r + each); r < end; r += together) {
       int rows = (int)base_min_i64(together, end - r);

@@ -5,6 +5,7 @@
 
 #include "base/size.h"
 #include "kernels/rows/rows.h"
+#include "kernels/tasks_priv.h"
 
 enum { BLOCK = 4, MOST = 8 }; /* vectors of channels at a time */
 enum { MANY_CHANNELS = 256 }; /* pixels so wide are no stream: the more lines of each at a time, the better */
@@ -191,7 +192,8 @@ td_status KERN_NAME(plane_mean)(const base_call *call) {
   int64_t planes = x->dims[0] * x->dims[1];
   if (planes == 0) return TD_OK;
   int64_t size = base_tensor_numel(x) / planes;
-  int64_t each = base_min_i64(planes, base_max_i64(1, KERN_POOL_TASK_ELEMENTS / base_max_i64(size, 1)));
+  int64_t each = base_min_i64(
+      planes, base_max_i64(1, kern_task_size(KERN_POOL_TASK_ELEMENTS, call->workers) / base_max_i64(size, 1)));
   int64_t tasks = (planes + each - 1) / each;
   for (int64_t t = base_call_first(call, tasks); t < tasks; t = base_call_next(call, t, tasks))
     for (int64_t i = t * each; i < base_min_i64((t + 1) * each, planes); i++)

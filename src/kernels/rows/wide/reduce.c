@@ -48,7 +48,7 @@ typedef struct reduce_body {
 static void reduce_columns(const base_call *call, const reduce_space *s, const reduce_body *body) {
   int64_t wanted = (2 * ROW_TASK / base_max_i64(s->middle, 1) + 63) / 64 * 64, each;
   int64_t columns = base_min_i64(base_max_i64(wanted, 64), COLUMNS), blocks = (s->inner + columns - 1) / columns;
-  uint32_t total = row_tasks(s->outer * blocks, s->middle * base_min_i64(columns, s->inner), &each);
+  uint32_t total = row_tasks(s->outer * blocks, s->middle * base_min_i64(columns, s->inner), call->workers, &each);
   for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total))
     for (int64_t b = task * each; b < base_min_i64(s->outer * blocks, (task + 1) * each); b++) {
       int64_t o = b / blocks, c = b % blocks * columns;
@@ -65,7 +65,7 @@ static td_status reduce(const base_call *call, const reduce_body *body) {
     return TD_OK;
   }
   int64_t each;
-  uint32_t total = row_tasks(s.outer, s.middle, &each);
+  uint32_t total = row_tasks(s.outer, s.middle, call->workers, &each);
   for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total))
     for (int64_t r = task * each; r < base_min_i64(s.outer, (task + 1) * each); r++)
       s.out[r] = body->row(s.in + r * s.middle, s.middle);

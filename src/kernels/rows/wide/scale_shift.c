@@ -24,7 +24,7 @@ td_status KERN_NAME(scale_shift)(const base_call *call) {
   if (count == 0) return TD_OK;
   int64_t rows = count / length;
   bool relu = kern_act_find(base_attr_str(call->attrs, KERN_SCALE_SHIFT_ACT)) == KERN_ACT_relu;
-  uint32_t total = row_tasks(rows, length, &each);
+  uint32_t total = row_tasks(rows, length, call->workers, &each);
   for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total)) {
     int64_t first = task * each, n = base_min_i64(each, rows - first);
     float *to = (float *)base_out(call, 0)->data + first * length;

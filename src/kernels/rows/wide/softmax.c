@@ -107,7 +107,7 @@ static void run_columns(const lanes *l, const base_call *call, bool logarithm) {
   const bool woven = l->inner < V_LANES && V_LANES % l->inner == 0;
   const int64_t row = l->length * l->inner;
   int64_t blocks = (l->inner + V_LANES - 1) / V_LANES, each;
-  uint32_t total = row_tasks(l->outer * blocks, woven ? row : l->length * V_LANES, &each);
+  uint32_t total = row_tasks(l->outer * blocks, woven ? row : l->length * V_LANES, call->workers, &each);
   for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total))
     for (int64_t b = task * each; b < base_min_i64(l->outer * blocks, (task + 1) * each); b++) {
       const int64_t first = b % blocks * V_LANES, offset = b / blocks * row + first;
@@ -130,7 +130,7 @@ static td_status run(const base_call *call, bool logarithm) {
     run_columns(&l, call, logarithm);
     return TD_OK;
   }
-  uint32_t total = row_tasks(l.outer, l.length, &each);
+  uint32_t total = row_tasks(l.outer, l.length, call->workers, &each);
   for (int64_t task = base_call_first(call, total); task < total; task = base_call_next(call, task, total))
     for (int64_t r = task * each; r < base_min_i64(l.outer, (task + 1) * each); r++)
       (logarithm ? log_softmax_row : softmax_row)(l.out + r * l.length, l.in + r * l.length, l.length);

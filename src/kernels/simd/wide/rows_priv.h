@@ -3,6 +3,7 @@
 #ifndef KERNELS_WIDE_ROWS_PRIV_H
 #define KERNELS_WIDE_ROWS_PRIV_H
 #include "kernels/simd/math_priv.h"
+#include "kernels/tasks_priv.h"
 
 enum { ROW_PIECE = 4096, ROW_TASK = 8192 /* elements of a task */ };
 
@@ -43,9 +44,10 @@ V_INLINE void row_store(float *p, vf a, int64_t n) {
     return v_sum(total);                                                              \
   }
 
-/* How many tasks `rows` rows of `length` elements make, and how many rows one of them has. */
-static inline uint32_t row_tasks(int64_t rows, int64_t length, int64_t *each) {
-  *each = length < ROW_TASK ? ROW_TASK / base_max_i64(length, 1) : 1;
+/* How many tasks `rows` rows of `length` elements make for so many workers, and how many rows one of them has. */
+static inline uint32_t row_tasks(int64_t rows, int64_t length, uint32_t workers, int64_t *each) {
+  const int64_t size = kern_task_size(ROW_TASK, workers);
+  *each = length < size ? size / base_max_i64(length, 1) : 1;
   return (uint32_t)((rows + *each - 1) / *each);
 }
 #endif

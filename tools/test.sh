@@ -2,7 +2,7 @@
 # test.sh -- ./dev test [--long]: the project's checks, in stages. A stage that fails does not hide the later ones. The last
 # line counts the tests of all stages; the log of each stage stays in build-test/.
 #
-# Without --long: what a change breaks soonest, in some 17 minutes on two cores. Of the release build that is all but the
+# Without --long: what a change breaks soonest, in some 15 minutes on two cores. Of the release build that is all but the
 # longest; of the sanitizers' what they find most in: readers of hostile bytes, failing memory, the server, threads, the
 # standard's cases, without kernels of the widest level. --long adds every test under the address sanitizer, all levels
 # there, the recorded cases on each level, and clang-tidy.

@@ -241,7 +241,7 @@ def check_set_aside(r, pid, folder):
         r.expect(f"register {url}", 200, "POST", f"/models?url={url}&initial_workers=1")
         r.expect("its answer", 200, "POST", f"/predictions/{name}", png(0, 0, 255), says=lambda got: list(got)[0] == "2")
     parts = re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", pathlib.Path(f"/proc/{pid}/smaps").read_text(), flags=re.M)
-    aside = [int(re.search(r"^Rss: +([0-9]+)", part, re.M)[1]) for part in parts if "(deleted)\n" in part]
+    aside = [int(re.search(r"^Rss: +([0-9]+)", part, re.M)[1]) for part in parts if re.search(r"/#[0-9]+ \(deleted\)\n", part)]
     system = subprocess.check_output(["stat", "-f", "-c", "%T", os.environ.get("TMPDIR") or "/tmp"], text=True).strip()
     r.checks.expect(f"files without a name, in {system}", len(aside), 0 if system in ("tmpfs", "ramfs") else 2)
     r.checks.expect("kilobytes of these in memory", max(aside, default=0) <= 4, True)

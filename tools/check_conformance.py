@@ -192,24 +192,28 @@ def check_management(r):
     r.torch_error("unregister again", 404, "ModelNotFoundException", "DELETE", "/models/two")
 
 
+def manifest(name):
+    return json.dumps({"model": {"modelName": name, "modelVersion": "1.0", "handler": "image_classifier", "serializedFile": "net.tdir"}})
+
+
+def write_tar(path, members, link=None):
+    with tarfile.open(path, "w:gz") as archive:
+        for member, text in members.items():
+            info = tarfile.TarInfo(member)
+            info.size = len(text)
+            archive.addfile(info, io.BytesIO(text.encode()))
+        if link:
+            info = tarfile.TarInfo(link)
+            info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
+            archive.addfile(info)
+
+
 def check_kinds(r, folder):
     """The other kinds of archives of torch-model-archiver: a tar with all files in one folder, and that folder."""
     files = {"net.tdir": COLOURS, "index_to_name.json": '{"0": "red", "1": "green", "2": "blue"}'}
-    manifest = lambda name: json.dumps({"model": {"modelName": name, "modelVersion": "1.0", "handler": "image_classifier", "serializedFile": "net.tdir"}})
 
-    def packed(name, members, link=None):
-        with tarfile.open(pathlib.Path(folder, name), "w:gz") as archive:
-            for member, text in members.items():
-                info = tarfile.TarInfo(member)
-                info.size = len(text)
-                archive.addfile(info, io.BytesIO(text.encode()))
-            if link:
-                info = tarfile.TarInfo(link)
-                info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
-                archive.addfile(info)
-
-    packed("tarred.tar.gz", {f"tarred/{name}": text for name, text in {"MAR-INF/MANIFEST.json": manifest("tarred"), **files}.items()})
-    packed("linked.tar.gz", {"MAR-INF/MANIFEST.json": manifest("linked"), **files}, "link")
+    write_tar(pathlib.Path(folder, "tarred.tar.gz"), {f"tarred/{name}": text for name, text in {"MAR-INF/MANIFEST.json": manifest("tarred"), **files}.items()})
+    write_tar(pathlib.Path(folder, "linked.tar.gz"), {"MAR-INF/MANIFEST.json": manifest("linked"), **files}, "link")
     pathlib.Path(folder, "cut.tar.gz").write_bytes(pathlib.Path(folder, "tarred.tar.gz").read_bytes()[:-40])
     pathlib.Path(folder, "bomb.tar.gz").write_bytes(gzip.compress(bytes(8 << 20)))
     for name in ("unpacked", "linking"):
@@ -226,17 +230,12 @@ def check_kinds(r, folder):
 
 def check_set_aside(r, pid, folder):
     """What a large archive was inflated to is in a file without a name, and out of memory once its model is loaded."""
-    manifest = lambda name: json.dumps({"model": {"modelName": name, "modelVersion": "1.0", "handler": "image_classifier", "serializedFile": "net.tdir"}})
     numbers = random.Random(1)
     members = {"net.tdir": COLOURS + f"const %2: f32[200000] = {{{', '.join(str(numbers.randrange(1 << 24)) for _ in range(200000))}}}\n"}
     with zipfile.ZipFile(pathlib.Path(folder, "deflated.mar"), "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in {"MAR-INF/MANIFEST.json": manifest("deflated"), **members}.items():
             archive.writestr(name, text)
-    with tarfile.open(pathlib.Path(folder, "tarry.tar.gz"), "w:gz") as archive:
-        for name, text in {"MAR-INF/MANIFEST.json": manifest("tarry"), **members}.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(text)
-            archive.addfile(info, io.BytesIO(text.encode()))
+    write_tar(pathlib.Path(folder, "tarry.tar.gz"), {"MAR-INF/MANIFEST.json": manifest("tarry"), **members})
     for url, name in (("deflated.mar", "deflated"), ("tarry.tar.gz", "tarry")):
         r.expect(f"register {url}", 200, "POST", f"/models?url={url}&initial_workers=1")
         r.expect("its answer", 200, "POST", f"/predictions/{name}", png(0, 0, 255), says=lambda got: list(got)[0] == "2")

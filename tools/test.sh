@@ -103,14 +103,15 @@ check_recorded() {
   finish $recorded
 }
 
+server_checks="grpc handlers workflows sequences io_threads" # that ctest does not run
 # start_server_checks PREFIX BUILD CHECK...: side by side, as each mostly waits; by the distribution's Python, which has
-# grpcio. `server_checks` names their stages.
+# grpcio. `server_stages` names their stages.
 start_server_checks() {
-  prefix=$1 folder=$2 server_checks=
+  prefix=$1 folder=$2 server_stages=
   shift 2
   for check; do
     start "$prefix$check" /usr/bin/python3 "tools/check_$check.py" "$folder"
-    server_checks="$server_checks $prefix$check"
+    server_stages="$server_stages $prefix$check"
   done
 }
 
@@ -124,8 +125,8 @@ stage sizes python3 tools/check_sizes.py
 stage house python3 tools/check_house.py
 stage format check_format
 start python sh tools/test_python.sh
-start_server_checks '' build grpc handlers workflows sequences io_threads
-finish $server_checks python
+start_server_checks '' build $server_checks
+finish $server_stages python
 stage readme /usr/bin/python3 tools/check_readme.py build
 stage deploy /usr/bin/python3 tools/check_deploy.py build
 stage install sh tools/check_install.sh # writes into the build tree
@@ -133,16 +134,16 @@ finish asan-build
 
 start tsan-build aside build_checked tsan $levels threads_tests treadle treadle-serve
 start docs python3 tools/check_docs.py build
-start_server_checks asan- build-asan conformance grpc handlers workflows sequences io_threads
-finish $server_checks tsan-build
+start_server_checks asan- build-asan conformance $server_checks
+finish $server_stages tsan-build
 
 # A server that races is gone, and its requests fail. Where races would be found it has several I/O threads.
 start asan-tests run_ctest asan $asan_only
 [ -z "$long" ] || start lint aside lint
 export TREADLE_CHECK_IO_THREADS=3 TSAN_OPTIONS=halt_on_error=1
-start_server_checks tsan- build-tsan conformance grpc handlers workflows sequences io_threads
+start_server_checks tsan- build-tsan conformance $server_checks
 unset TREADLE_CHECK_IO_THREADS TSAN_OPTIONS
-finish $server_checks
+finish $server_stages
 stage tsan-tests run_ctest tsan $tsan_only
 finish asan-tests docs
 [ -z "$long" ] || finish lint

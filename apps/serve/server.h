@@ -367,6 +367,7 @@ void serve_python_retire(serve_version *v);         /* nobody waits for it any m
 void serve_python_free(serve_version *v);
 void serve_python_abandon(const serve_server *server); /* removes what was unpacked; no thread is waited for */
 const char *serve_temporary(void); /* unpack.c: the folder where archives are unpacked: TMPDIR, else /tmp */
+bool serve_write_all(int file, const void *bytes, size_t count); /* unpack.c; false: errno says why */
 /* Process number `index` of those that run, and its resident bytes; 0: there are no more. Under server->lock. */
 int serve_python_process(const serve_version *v, uint32_t index, uint64_t *memory);
 

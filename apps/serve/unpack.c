@@ -46,6 +46,17 @@ static int enter(int root, base_str name, char *path, const char **file) {
   return -1;
 }
 
+bool serve_write_all(int file, const void *bytes, size_t count) {
+  for (const char *from = bytes; count;) {
+    const ssize_t put = write(file, from, count);
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return false;
+    from += put;
+    count -= (size_t)put;
+  }
+  return true;
+}
+
 static td_status write_file(int root, base_str name, const void *bytes, size_t count, td_error *err) {
   char path[MOST_PATH];
   const char *file;
@@ -54,18 +65,12 @@ static td_status write_file(int root, base_str name, const void *bytes, size_t c
   const int fd = openat(folder, file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   close(folder);
   if (fd < 0) return bad_name(name, err);
-  for (const char *from = bytes; count;) {
-    const ssize_t put = write(fd, from, count);
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) {
-      close(fd);
-      return base_fail(err, TD_NO_RESOURCE, NULL, -1, "an archive cannot be unpacked: %s", strerror(errno));
-    }
-    from += put;
-    count -= (size_t)put;
-  }
+  const td_status status =
+      serve_write_all(fd, bytes, count)
+          ? TD_OK
+          : base_fail(err, TD_NO_RESOURCE, NULL, -1, "an archive cannot be unpacked: %s", strerror(errno));
   close(fd);
-  return TD_OK;
+  return status;
 }
 
 static td_status write_entry(int root, const fmt_zip *zip, const fmt_zip_entry *entry, td_error *err) {

@@ -1,6 +1,7 @@
 /* edit.c -- the common ground of passes that rewrite node by node. Use counts are kept true through every edit, so that
  * "nobody else uses this" may be asked at any time. */
 #include "passes/passes_priv.h"
+#include "fuse/fuse.h"
 
 #include <string.h>
 
@@ -278,6 +279,12 @@ bool passes_all_are(const ir_node_def *node, const char *name, int64_t value) {
   for (uint32_t i = 0; i < count; i++)
     if (list[i] != value) return false;
   return true;
+}
+
+bool passes_has_kernel(const passes_edit *e, const ir_node_def *node) {
+  const ir_kernel_query *query =
+      node->op->kernel ? fuse_query(e->graph, e->setting->isa, e->scratch, node) : NULL; /* NULL: out of memory, too */
+  return query && node->op->kernel(query);
 }
 
 bool passes_is_pointwise(const ir_node_def *conv) {

@@ -19,13 +19,6 @@ static int64_t sample_of(const ir_type *x) {
   return count;
 }
 
-/* Is operand `i` absent, or one number for each channel? */
-static bool is_per_channel(const passes_edit *e, const ir_node_def *node, uint32_t i, base_dim channels) {
-  if (node->in_count <= i || !node->in[i].id) return true;
-  const ir_type *t = ir_type_of(e->graph, node->in[i]);
-  return t->dtype == TD_F32 && t->rank == 1 && t->dims[0] == channels;
-}
-
 static td_status visit(passes_edit *e, ir_node id) {
   const ir_node_def node = *ir_node_of(e->graph, id);
   if (node.op->id != OP_aten_native_group_norm || !passes_int(&node, "channels_last") || node.in_count > 3)
@@ -34,8 +27,7 @@ static td_status visit(passes_edit *e, ir_node id) {
   const base_dim channels = x->dims[x->rank - 1];
   const int64_t sample = sample_of(x), pixels = sample / base_max_i64(channels, 1) / PIXELS;
   const int64_t parts = base_min_i64(base_min_i64(sample / PART, pixels), MOST_PARTS);
-  if (sample < LEAST || parts < 2 || !is_per_channel(e, &node, 1, channels) || !is_per_channel(e, &node, 2, channels) ||
-      !kern_select(KERN_GROUP_NORM, x->dtype, e->setting->isa) ||
+  if (sample < LEAST || parts < 2 || !passes_has_kernel(e, &node) ||
       !kern_select(KERN_GROUP_MOMENTS, x->dtype, e->setting->isa))
     return TD_OK;
   const base_arg arg = ARG_INT("parts", parts);

@@ -110,6 +110,8 @@ const int64_t *passes_ints(const ir_node_def *node, const char *name, uint32_t *
 int64_t passes_int_at(const ir_node_def *node, const char *name, uint32_t i, int64_t absent);
 /* All of the list are `value`; true of an empty one. */
 bool passes_all_are(const ir_node_def *node, const char *name, int64_t value);
+/* Does a kernel compute the node as it is? */
+bool passes_has_kernel(const passes_edit *e, const ir_node_def *node);
 /* Is every pixel of a convolution made of the one pixel in its place? */
 bool passes_is_pointwise(const ir_node_def *conv);
 /* The axes of an aten::permute of `rank` axes, made non-negative. False: it lists another number of them. */

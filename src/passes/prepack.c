@@ -359,30 +359,21 @@ static int64_t row_numbers(const passes_edit *e, const product *p) {
 
 static void fill_row_columns(const job *j) { kern_pack_row_columns(&j->w, j->scale, j->panel, j->pairs, j->to); }
 
-/* Columns where tiles have the taps of a row as such; 0: they don't. */
-static int64_t row_columns(const product *p, int64_t panel) {
+/* Packs taps of a row as columns where tiles have them so; else *packed stays. */
+static td_status try_row_columns(passes_edit *e, product *p, int64_t panel, int64_t pairs, ir_value *packed) {
   kern_conv c;
-  if (!kern_conv_window(p->node->attrs, p->w.rank, p->w.dims[1], &c) || c.groups != 1) return 0;
-  c.panel = panel;
-  return kern_conv_row_columns(&c);
-}
-
-static td_status pack_row_columns(passes_edit *e, product *p, int64_t panel, int64_t columns, int64_t pairs) {
-  ir_value packed;
-  const int64_t rows = base_tensor_numel(&p->w) / p->w.dims[0] / p->w.dims[1] / p->w.dims[p->w.rank - 1];
-  const int64_t sizes[] = {base_ceil_div(columns, panel), rows, pairs, panel};
   int64_t count;
-  if (!base_numel(4, sizes, &count)) return base_no_memory(e->err, "packed weights");
+  if (!kern_conv_window(p->node->attrs, p->w.rank, p->w.dims[1], &c) || c.groups != 1) return TD_OK;
+  c.panel = panel;
+  if (!kern_conv_row_columns(&c, &count)) return TD_OK;
   const job j = {
       .fill = fill_row_columns, .stored = TD_BF16, .pairs = pairs, .w = p->w, .scale = p->scale, .panel = panel};
-  TRY(fill_later(e, &j, count, &packed));
-  const base_arg changed = ARG_INT("panel", panel);
-  return rebuild(e, p, p->node->op->id, packed, &changed, 1);
+  return fill_later(e, &j, count, packed);
 }
 
 static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bool transposed) {
   int64_t groups = passes_int(p->node, "groups"), channels = passes_int(p->node, "channels"), taps = 1, count;
-  ir_value packed;
+  ir_value packed = IR_NO_VALUE;
   for (int32_t i = 2; i < p->w.rank; i++) taps *= p->w.dims[i];
   int64_t group_in = transposed ? p->w.dims[0] / groups : p->w.dims[1];
   const bool first = passes_int(p->node, "channels_first");
@@ -393,8 +384,9 @@ static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bo
   const int64_t block = taps * row->lanes * (shared > 1 ? group_in : 2);
   const bool may = shared && taps * group_in >= deep && (first ? groups == 1 : block <= PAIRS_BLOCK);
   int64_t pairs = may ? takes_pairs(e, p, KERN_CONV, row, group_in * shared) : 0;
-  const int64_t columns = pairs && tiles ? row_columns(p, row->lanes) : 0;
-  if (columns) return pack_row_columns(e, p, row->lanes, columns, pairs);
+  const base_arg changed = ARG_INT("panel", row->lanes);
+  if (pairs && tiles) TRY(try_row_columns(e, p, row->lanes, pairs, &packed));
+  if (packed.id) return rebuild(e, p, p->node->op->id, packed, &changed, 1);
   if (!pairs) shared = 1;
   if (pairs && first) {
     pairs = row_numbers(e, p);
@@ -416,7 +408,6 @@ static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bo
                  .panel = row->lanes,
                  .groups = groups};
   TRY(fill_later(e, &j, count, &packed));
-  const base_arg changed = ARG_INT("panel", row->lanes);
   return rebuild(e, p, p->node->op->id, packed, &changed, 1);
 }
 

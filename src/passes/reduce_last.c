@@ -11,18 +11,6 @@
 static const ir_op_id reductions[] = {OP_aten_sum, OP_aten_mean, OP_aten_prod,      OP_aten_amax,     OP_aten_amin,
                                       OP_aten_any, OP_aten_all,  OP_aten_logsumexp, OP_td_square_sum, OP_td_log_sum};
 
-static bool has_kernel(passes_edit *e, const ir_node_def *node) {
-  const ir_info *in[] = {&ir_value_of(e->graph, node->in[0])->info,
-                         node->in_count > 1 ? &ir_value_of(e->graph, node->in[1])->info : NULL};
-  const ir_kernel_query query = {.attrs = node->attrs,
-                                 .in = in,
-                                 .in_count = node->in_count,
-                                 .out = &ir_value_of(e->graph, node->out[0])->info,
-                                 .out_count = 1,
-                                 .isa = e->setting->isa};
-  return node->op->kernel && node->op->kernel(&query);
-}
-
 /* Bit i: axis i is reduced. False: that is not known. */
 static bool reduced_axes(const passes_edit *e, const ir_node_def *node, int32_t rank, uint32_t *mask) {
   uint32_t count;
@@ -75,7 +63,8 @@ static td_status visit_reduction(passes_edit *e, ir_node id, const ir_node_def *
   uint32_t mask;
   if (t->kind > IR_BOOL || rank < 2 || rank > BASE_MAX_RANK || !reduced_axes(e, node, rank, &mask)) return TD_OK;
   const int32_t stay = order_of(rank, mask, order);
-  if (stay == 0 || stay == rank || mask == ((1u << (rank - stay)) - 1) << stay || has_kernel(e, node)) return TD_OK;
+  if (stay == 0 || stay == rank || mask == ((1u << (rank - stay)) - 1) << stay || passes_has_kernel(e, node))
+    return TD_OK;
   if (is_few(t, mask)) return TD_OK;
   ir_value permuted, v = IR_NO_VALUE;
   const base_arg axes = ARG_INTS("dims", order, (uint32_t)rank);

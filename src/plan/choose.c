@@ -92,10 +92,9 @@ int64_t plan_choose_share(const plan_load *loads, uint32_t count, int64_t sample
   }
   const double most = threads < MANY_THREADS ? uneven : uneven_of_many;
   if (threads < 2 || passed < least_bytes * threads) return 0;
-  if (samples < threads) /* some threads get none */
-    return unevenness(samples, 1, threads) <= most && shared * (double)samples <= passed ? 1 : 0;
   const int64_t least = 1 + (samples - 1) / threads / LARGE_SHARE;
-  for (int64_t rounds = least; rounds < least + MOST_ROUNDS && rounds * threads <= samples; rounds++) {
+  /* In one round some threads may get no sample. */
+  for (int64_t rounds = least; rounds < least + MOST_ROUNDS && (rounds == 1 || rounds * threads <= samples); rounds++) {
     const int64_t share = (samples - 1) / (rounds * threads) + 1;
     if (shared * calls_for(samples, share) > passed) return 0;
     if (unevenness(samples, share, threads) <= most) return share;

@@ -63,21 +63,20 @@ static int64_t stored_pairs(const kern_conv *c, int64_t count) {
   return fits ? kern_pairs_stored(c->group_in * shared, wanted, count) : -1;
 }
 
-int64_t kern_conv_row_columns(const kern_conv *c) {
+int64_t kern_conv_row_columns(const kern_conv *c, int64_t *count) {
   const kern_conv_axis *a = &c->axis[KERN_CONV_AXES - 1];
-  int64_t columns, count;
+  int64_t columns;
   if (c->groups != 1 || c->channels_first || a->kernel < 2 || a->stride != 1 || a->dilation != 1 || c->panel < 1 ||
       !base_mul_i64(c->group_out, a->kernel, &columns) || columns > 2 * c->panel)
     return 0;
   const int64_t panels = base_ceil_div(columns, c->panel), before = base_ceil_div(c->group_out, c->panel) * a->kernel;
   const int64_t sizes[] = {panels, c->taps / a->kernel, kern_tiles_depth(c->group_in), c->panel};
-  return 2 * panels <= before && base_numel(4, sizes, &count) && stored_pairs(c, count) < 0 ? columns : 0;
+  return 2 * panels <= before && base_numel(4, sizes, count) && stored_pairs(c, *count) < 0 ? columns : 0;
 }
 
 bool kern_conv_has_row_columns(const kern_conv *c, td_dtype dtype, int64_t count) {
-  const int64_t columns = dtype == TD_BF16 ? kern_conv_row_columns(c) : 0;
-  return columns && count == base_ceil_div(columns, c->panel) * (c->taps / c->axis[KERN_CONV_AXES - 1].kernel) *
-                                 kern_tiles_depth(c->group_in) * c->panel;
+  int64_t wanted;
+  return dtype == TD_BF16 && kern_conv_row_columns(c, &wanted) && count == wanted;
 }
 
 void kern_pack_row_columns(const base_tensor *w, const base_f32 *scale, int64_t panel, int64_t stored, uint16_t *to) {

@@ -39,11 +39,12 @@ int64_t kern_conv_pairs_shared(int64_t groups, int64_t group_out, int64_t group_
 void kern_pack_shared_pairs(const float *from, int64_t taps, int64_t group_in, int64_t shared, int64_t panel,
                             int64_t stored, uint16_t *to);
 /* Columns of packed weights whose columns are taps of a row and channels out: as many as two panels have at most, and
- * half as many panels as the taps of a row have without it. 0: it does not pay. */
-int64_t kern_conv_row_columns(const kern_conv *c);
+ * half as many panels as the taps of a row have without it. *count: the numbers of these weights, never as many as
+ * those of another kind. 0: it does not pay. */
+int64_t kern_conv_row_columns(const kern_conv *c, int64_t *count);
 /* Packs so the weights w; w[c] times scale[c], where that is not NULL. `to` has `stored` rows of each row of taps. */
 void kern_pack_row_columns(const base_tensor *w, const base_f32 *scale, int64_t panel, int64_t stored, uint16_t *to);
-/* Are `count` packed weights of this kind? Such a number is never that of the others. */
+/* Are `count` packed weights of this kind? */
 bool kern_conv_has_row_columns(const kern_conv *c, td_dtype dtype, int64_t count);
 /* Channels in of a group as `count` packed weights have them, of rows of taps the numbers of a row; -1: these do not
  * fit the sizes. */

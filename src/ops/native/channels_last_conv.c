@@ -374,26 +374,25 @@ static bool case_rows(ir_case *c, const conv_case *s, int64_t taps) {
   return true;
 }
 
-/* Operand 1 as pairs whose columns are taps of a row. */
-static bool case_row_columns(ir_case *c, const conv_case *s, int64_t columns) {
-  base_tensor *w = &c->in[1];
-  const int64_t stored = kern_tiles_depth(s->channels), panels = base_ceil_div(columns, s->panel);
-  const int64_t rows = base_tensor_numel(w) / s->out_channels / s->channels / s->kernel[s->spatial - 1];
-  const int64_t count = panels * rows * stored * s->panel;
-  uint16_t *pairs = base_new(c->arena, uint16_t, (size_t)count + 1);
-  if (!pairs) return false;
-  kern_pack_row_columns(w, NULL, s->panel, stored, pairs);
-  *w = base_tensor_of(pairs, TD_BF16, 1, &count);
-  return true;
-}
-
-/* How many columns that takes; 0: it is not so packed. */
-static int64_t columns_of(const conv_case *s, int64_t taps) {
+/* How many pairs there are whose columns are taps of a row; 0: it is not so packed. */
+static int64_t row_columns_of(const conv_case *s, int64_t taps) {
   const int64_t last = s->spatial - 1;
+  int64_t count;
   kern_conv c = {.groups = s->groups, .group_in = s->channels, .group_out = s->out_channels, .taps = taps};
   c.panel = s->tiles && s->channels > 0 ? s->panel : 0;
   c.axis[KERN_CONV_AXES - 1] = (kern_conv_axis){.kernel = s->kernel[last], .stride = 1, .dilation = 1};
-  return s->stride[0] && (s->stride[last] != 1 || s->dilation[last] != 1) ? 0 : kern_conv_row_columns(&c);
+  const bool whole = !s->stride[0] || (s->stride[last] == 1 && s->dilation[last] == 1);
+  return whole && kern_conv_row_columns(&c, &count) ? count : 0;
+}
+
+/* Operand 1 as these. */
+static bool case_row_columns(ir_case *c, const conv_case *s, int64_t count) {
+  base_tensor *w = &c->in[1];
+  uint16_t *pairs = base_new(c->arena, uint16_t, (size_t)count + 1);
+  if (!pairs) return false;
+  kern_pack_row_columns(w, NULL, s->panel, kern_tiles_depth(s->channels), pairs);
+  *w = base_tensor_of(pairs, TD_BF16, 1, &count);
+  return true;
 }
 
 /* Groups that are one for the kernel; 0: their weights can't be pairs. */
@@ -407,8 +406,8 @@ static bool case_weights(ir_case *c, const conv_case *s, bool transposed, int64_
   if (!ops_case_in(c, TD_F32, (int32_t)s->spatial + 2, plain, OPS_NORMAL, seed)) return false;
   if (!s->panel) return true;
   if (s->pairs && s->channels_first) return case_rows(c, s, taps);
-  const int64_t across = columns_of(s, taps);
-  if (across) return case_row_columns(c, s, across);
+  const int64_t row_columns = row_columns_of(s, taps);
+  if (row_columns) return case_row_columns(c, s, row_columns);
   if (!kern_conv_packed_size(transposed, s->groups, s->out_channels / s->groups, taps, s->channels / s->groups,
                              s->panel, &count))
     return false;

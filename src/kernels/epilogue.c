@@ -55,6 +55,7 @@ kern_epilogue kern_epilogue_of(const base_call *call) {
                          .a = act.a,
                          .b = act.b,
                          .late = base_attr_int(call->attrs, first + KERN_EPILOGUE_LATE) != 0,
+                         .near = base_out(call, 0)->dtype == TD_BF16,
                          .bias = vector(call, KERN_IN_BIAS),
                          .residual = vector(call, KERN_IN_RESIDUAL),
                          .scale = vector(call, KERN_IN_SCALE),

@@ -36,6 +36,8 @@ V_INLINE bool kern_epilogue_cheap(const kern_epilogue *e, float limits[2]) {
 td_status KERN_NAME(epilogue_of)(const base_call *call, kern_epilogue *e);
 /* The same of a kernel that takes a chain in front of its product: *front; NULL: there is none. */
 td_status KERN_NAME(product_of)(const base_call *call, kern_epilogue *e, kern_chain **front);
+/* Its activation alone, in place. */
+void KERN_NAME(epilogue_act)(const kern_epilogue *e, float *sums, int64_t pitch, int64_t rows, int64_t columns);
 /* The whole epilogue, in place, on `rows` rows of `columns` sums; e's vectors start at the first of them. */
 void KERN_NAME(epilogue_rows)(const kern_epilogue *e, float *sums, int64_t pitch, int64_t rows, int64_t columns);
 #endif

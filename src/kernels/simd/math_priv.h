@@ -29,8 +29,23 @@ V_INLINE vf v_act_hardswish(vf a, vf b, vf x) { return (void)a, (void)b, v_hards
 V_INLINE vf v_act_clamp_f16(vf a, vf b, vf x) { return v_clamp(a, b, v_round_f16(x)); }
 V_INLINE vf v_act_silu_f16(vf a, vf b, vf x) { return (void)a, (void)b, v_silu(v_round_f16(x)); }
 
+/* ---- those that divide, within 2^-13: an estimate of the reciprocal is a factor ---- */
+
+#if defined V_AVX512
+V_INLINE vf v_near_quotient(vf x, vf d) { return v_mul(x, _mm512_rcp14_ps(d)); }
+V_INLINE vf v_near_silu(vf x) { return v_near_quotient(x, v_silu_d(x)); }
+V_INLINE vf v_near_sigmoid(vf x) { return v_near_quotient(v_set(1), v_silu_d(x)); }
+V_INLINE vf v_near_gelu_tanh(vf x) { return v_near_quotient(x, v_gelu_tanh_d(x)); }
+V_INLINE vf v_near_tanh(vf x) {
+  vf d, y = v_tanh_parts(x, &d);
+  return v_within_one(v_near_quotient(y, d));
+}
+#endif
+
 /* act, in place, on `rows` rows of n floats, by kern_act: kern_act_rows_<level> of simd/wide/act.c. For what lies in
  * L1: where it can stay in registers, a loop per activation over v_act_<name> is better. */
 typedef void (*kern_act_rows)(float *first, int64_t pitch, int64_t rows, int64_t n, float a, float b);
 extern const kern_act_rows KERN_NAME(act_rows)[KERN_ACT_COUNT];
+/* The same for results that are rounded to bf16, or go on to such: within 2^-13 of the value, where that is quicker. */
+extern const kern_act_rows KERN_NAME(act_rows_near)[KERN_ACT_COUNT];
 #endif

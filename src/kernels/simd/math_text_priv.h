@@ -171,8 +171,8 @@ V_MATH vf v_sigmoid(vf x) {
   q = v_select(v_le(y, least), v_zero(), v_fma(left, v_sub(one, q), q));
   return v_select(v_lt(x, v_zero()), q, v_sub(one, q));
 }
-/* x P(x^2) / Q(x^2), 4.5 ULP, up to where tanh is within an ULP of 1; there the quotient is 1 or more, and is cut. */
-V_MATH vf v_tanh(vf x) {
+/* x P(x^2) and *d = Q(x^2). */
+V_INLINE vf v_tanh_parts(vf x, vf *d) {
   vf t = v_min(v_set(8.9f), v_max(v_set(-8.9f), x)), z = v_mul(t, t);
   vf p = v_fma(v_set(1.35985365e-08f), z, v_set(2.07885023e-05f));
   vf q = v_fma(v_set(7.87733427e-07f), z, v_set(0.000330362411f));
@@ -181,8 +181,14 @@ V_MATH vf v_tanh(vf x) {
   p = v_fma(p, z, v_set(0.133904204f));
   q = v_fma(q, z, v_set(0.467237413f));
   p = v_fma(p, z, v_set(1));
-  q = v_fma(q, z, v_set(1));
-  return v_min(v_set(1), v_max(v_set(-1), v_div(v_mul(t, p), q)));
+  *d = v_fma(q, z, v_set(1));
+  return v_mul(t, p);
+}
+V_INLINE vf v_within_one(vf x) { return v_min(v_set(1), v_max(v_set(-1), x)); }
+/* x P(x^2) / Q(x^2), 4.5 ULP, up to where tanh is within an ULP of 1; there the quotient is 1 or more, and is cut. */
+V_MATH vf v_tanh(vf x) {
+  vf d, y = v_tanh_parts(x, &d);
+  return v_within_one(v_div(y, d));
 }
 
 /* exp(-x) = *power times the result for |x| <= 87, 3e-7 relative, where no more is needed. -x = (n + i/8) ln 2 - s with
@@ -210,14 +216,15 @@ V_MATH vf v_one_plus_exp_neg(vf x) {
   vf power, p = v_exp_neg_parts(v_max(v_set(-88), x), x, &power);
   return v_fma(power, p, v_set(1));
 }
-/* x sigmoid(x): 4 ULP, below -20 up to 7; NaN of -inf, as of all these products. */
-V_MATH vf v_silu(vf x) { return v_div(x, v_one_plus_exp_neg(v_min(v_set(87), x))); }
-/* x (1 + tanh(u)) / 2 = x sigmoid(2 u); below -10 less than 1e-34 in place of 0. */
-V_MATH vf v_gelu_tanh(vf x) {
+/* x / d = x sigmoid(x): 4 ULP, below -20 up to 7; NaN of -inf, as of all these products. */
+V_INLINE vf v_silu_d(vf x) { return v_one_plus_exp_neg(v_min(v_set(87), x)); }
+V_MATH vf v_silu(vf x) { return v_div(x, v_silu_d(x)); }
+/* x / d = x (1 + tanh(u)) / 2 = x sigmoid(2 u); below -10 less than 1e-34 in place of 0. */
+V_INLINE vf v_gelu_tanh_d(vf x) {
   vf t = v_min(v_set(10), x);
-  vf u2 = v_mul(t, v_fma(v_mul(t, t), v_set(0.0713548162726f), v_set(1.59576912161f)));
-  return v_div(x, v_one_plus_exp_neg(u2));
+  return v_one_plus_exp_neg(v_mul(t, v_fma(v_mul(t, t), v_set(0.0713548162726f), v_set(1.59576912161f))));
 }
+V_MATH vf v_gelu_tanh(vf x) { return v_div(x, v_gelu_tanh_d(x)); }
 /* log(1 + exp(x)). */
 V_MATH vf v_softplus(vf x) { return v_add(v_max(v_zero(), x), v_log1p_unit(v_exp_flush(v_neg(v_abs(x))))); }
 

@@ -58,6 +58,10 @@ static void finish_rows(const kern_epilogue *e, const float *limits, float *sums
   }
 }
 
+void KERN_NAME(epilogue_act)(const kern_epilogue *e, float *sums, int64_t pitch, int64_t rows, int64_t columns) {
+  (e->near ? KERN_NAME(act_rows_near) : KERN_NAME(act_rows))[e->act](sums, pitch, rows, columns, e->a, e->b);
+}
+
 void KERN_NAME(epilogue_rows)(const kern_epilogue *e, float *sums, int64_t pitch, int64_t rows, int64_t columns) {
   float limits[2];
   const bool cheap = kern_epilogue_cheap(e, limits);
@@ -68,7 +72,7 @@ void KERN_NAME(epilogue_rows)(const kern_epilogue *e, float *sums, int64_t pitch
     if (e->late) after = (kern_epilogue){.bias = NULL};
     else before = (kern_epilogue){.bias = e->bias}, after.bias = NULL;
     finish_rows(&before, limits, sums, pitch, rows, columns);
-    KERN_NAME(act_rows)[e->act](sums, pitch, rows, columns, e->a, e->b);
+    KERN_NAME(epilogue_act)(e, sums, pitch, rows, columns);
     finish_rows(&after, limits, sums, pitch, rows, columns);
   }
   kern_epilogue_chain(e, sums, pitch, rows, columns);

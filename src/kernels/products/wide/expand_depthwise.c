@@ -107,7 +107,7 @@ static void expand_pixels(const layer *l, const block *b, int64_t from, int64_t 
     if (l->pairs) l->pairs->pixels(&p, next - panel);
     else KERN_NAME(pixel_tiles)(&p, next - panel);
   }
-  if (!cheap) KERN_NAME(act_rows)[l->expand.act](to, b->pitch, count, b->pitch, l->expand.a, l->expand.b);
+  if (!cheap) KERN_NAME(epilogue_act)(&l->expand, to, b->pitch, count, b->pitch);
 }
 
 /* The same for any number of pixels, in pieces. */

@@ -248,7 +248,7 @@ static void finish(const image_product *amx, float *sums, int64_t pixel, int64_t
       in_place.narrow = false;
       if (!e.late) in_place.half = NULL, in_place.wide = NULL;
       put_rows(&in_place, sums, rows, columns);
-      KERN_NAME(act_rows)[e.act](sums, AMX_WIDTH, rows, columns, e.a, e.b);
+      KERN_NAME(epilogue_act)(&e, sums, AMX_WIDTH, rows, columns);
     }
     if (more || e.late) all.half = NULL, all.wide = NULL;
   }

@@ -361,6 +361,7 @@ td_status KERN_NAME(group_norm_by)(const base_call *call, void (*narrow)(uint16_
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "%lld channels do not make %lld groups", (long long)channels,
                      (long long)groups);
   const kern_act_of act = kern_act_at(call->attrs, KERN_GROUP_NORM_ACT);
+  const kern_act_rows *acts = y->dtype == TD_BF16 ? KERN_NAME(act_rows_near) : KERN_NAME(act_rows);
   group_norm g = {.x = x->data,
                   .weight = weight ? weight->data : NULL,
                   .bias = bias ? bias->data : NULL,
@@ -374,7 +375,7 @@ td_status KERN_NAME(group_norm_by)(const base_call *call, void (*narrow)(uint16_
                   .width = channels / groups,
                   .plane = base_tensor_numel(x) / x->dims[0] / channels,
                   .eps = base_attr_float(call->attrs, KERN_GROUP_NORM_EPS),
-                  .act = act.act == KERN_ACT_none ? NULL : KERN_NAME(act_rows)[act.act],
+                  .act = act.act == KERN_ACT_none ? NULL : acts[act.act],
                   .a = act.a,
                   .b = act.b};
   if (last) return base_in(call, 3) ? run_parts(call, &g) : run_columns(call, &g);

@@ -19,7 +19,8 @@
 enum {
   NARROW = 32, /* channels of a task, at least, where there are so many */
   WIDE = 64,   /* at most, but for what does not make another task */
-  /* Lines of a band, at least, for each one that its neighbour makes, too; where one worker makes most of them once. */
+  /* Lines of a band, at least, for each one that its neighbour makes, too; where one worker makes most of them once.
+   * Not for more than two workers (even_bands). */
   OVERLAP = 24,
   LONE_OVERLAP = 8
 };
@@ -197,6 +198,29 @@ static bool is_one_block(const layer *l) {
          (double)l->depth * (double)l->conv.groups * (double)sizeof(float) <= NEAR_WEIGHTS;
 }
 
+/* Lines that the worker who makes most of them makes. */
+static int64_t most_lines(const layer *l, int64_t bands, uint32_t workers) {
+  const kern_conv_axis *h = &l->conv.axis[1];
+  const int64_t lines = (base_ceil_div(h->out, bands) - 1) * h->stride + h->kernel;
+  return base_ceil_div(l->conv.batch * l->blocks * bands, workers) * base_min_i64(lines, h->in);
+}
+
+/* As many bands as `bands`, or more by which many workers are through clearly sooner. */
+static int64_t even_bands(const layer *l, int64_t bands, uint32_t workers) {
+  enum { ROUNDS = 4, GAIN = 8 }; /* lines are made more often: fewer by one of so many do not pay */
+  int64_t least = most_lines(l, bands, workers), best = bands;
+  least -= least / GAIN;
+  for (int64_t round = 1; round <= ROUNDS; round++) {
+    const int64_t wanted = round * workers / (l->conv.batch * l->blocks);
+    const int64_t tried = base_min_i64(base_max_i64(wanted, bands), l->conv.axis[1].out);
+    const int64_t lines = most_lines(l, tried, workers);
+    if (lines >= least) continue;
+    best = tried;
+    least = lines;
+  }
+  return best;
+}
+
 /* Blocks are pairs of panels, the last one with whatever is left: each has the channels of a vector. Narrow ones cost
  * less than many bands. */
 static void split(layer *l, uint32_t workers) {
@@ -216,6 +240,7 @@ static void split(layer *l, uint32_t workers) {
   int64_t bands = base_max_i64(ceil_div(tasks, batch * (double)l->blocks),
                                ceil_div(line * (double)h->in * (double)l->depth, IMAGE_BYTES));
   l->bands = base_max_i64(base_min_i64(bands, most_bands), 1);
+  if (workers > 2) l->bands = even_bands(l, l->bands, workers);
   const kern_cuts even = {.maps = l->conv.batch * l->bands,
                           .size = pairs,
                           .tile = pairs,

@@ -21,16 +21,24 @@ enum {
   PACKED = 2 << 20      /* floats of A that are packed at most: scratch of each worker */
 };
 
+/* Groups of panels that one row meets: as wide as their kernel is, but for many workers. */
+static int64_t thin_groups(int64_t panels, uint32_t workers) {
+  const int64_t wide = base_ceil_div(panels, GEMM_THIN_PANELS);
+  const kern_cuts even = {
+      .maps = 1, .size = panels, .tile = panels, .row = 4, .least = wide, .most = panels, .cuts = wide};
+  return kern_even_cuts(&even, workers);
+}
+
 /* Groups of panels, as wide as a tile takes the fewest loads, or the least of C at a time where k is short. */
-static int64_t groups_of(const kern_tuning *t, int64_t panels, int64_t m, int64_t k) {
-  if (m == 1) return base_ceil_div(panels, GEMM_THIN_PANELS);
+static int64_t groups_of(const kern_tuning *t, int64_t panels, int64_t m, int64_t k, uint32_t workers) {
+  if (m == 1) return thin_groups(panels, workers);
   return gemm_groups(panels, k >= t->deep_k ? base_min_i64(t->product_panels, GEMM_MAX_PANELS) : GEMM_MAX_PANELS);
 }
 
 gemm_grid KERN_NAME(gemm_grid)(const base_call *call, int64_t m, int64_t n, int64_t k) {
   const kern_tuning *t = kern_tuning_of(call);
   gemm_grid grid = {.panels = base_ceil_div(n, V_LANES), .tuning = t};
-  grid.groups = groups_of(t, grid.panels, m, k);
+  grid.groups = groups_of(t, grid.panels, m, k, call->workers);
   grid.tiles = base_ceil_div(m, gemm_tile_rows(t, base_ceil_div(grid.panels, grid.groups)));
   /* A tile costs something without any k, and a weight as much as it takes to read. */
   double flops = 2.0 * (double)m * (double)n * (double)(k + 16) + 8.0 * (double)k * (double)n;

@@ -274,7 +274,8 @@ static td_status run_tasks(nbits_i8 *n) {
   const int64_t chunk = base_min_i64(CHUNK, n->m), chunks = (n->m + CHUNK - 1) / CHUNK, panels = n->l.panels;
   const int64_t quads = (panels + PANELS - 1) / PANELS, work = chunk * base_max_i64(n->l.k, 1) / BYTES * panels;
   const int64_t wanted = base_min_i64(kern_tasks_wanted(n->call->workers) / chunks, quads);
-  const int64_t parts = base_max_i64(1, base_min_i64(wanted, work / KERN_TASK_WORK)), tasks = chunks * parts;
+  const int64_t parts = base_max_i64(1, base_min_i64(wanted, work / kern_task_size(KERN_TASK_WORK, n->call->workers)));
+  const int64_t tasks = chunks * parts;
   int64_t quantised_chunk = -1;
   n->rows.pitch = n->l.words * n->l.per * n->x_bits / 8;
   n->rows.q = base_call_scratch(n->call, (size_t)(chunk * n->rows.pitch), sizeof *n->rows.q);

@@ -314,7 +314,7 @@ td_status KERN_PART_NAME(i8_multiply)(const i8_product *p) {
   const int64_t panels = p->l.group_panels, quads = base_ceil_div(panels, PANELS), pitch = p->l.steps * BYTES_DEPTH;
   const int64_t work = chunk * base_max_i64(p->l.steps, 1) * panels;
   const int64_t wanted = base_min_i64(kern_tasks_wanted(p->call->workers) / chunks, panels / PANELS);
-  const int64_t parts = base_max_i64(1, base_min_i64(wanted, work / KERN_TASK_WORK));
+  const int64_t parts = base_max_i64(1, base_min_i64(wanted, work / kern_task_size(KERN_TASK_WORK, p->call->workers)));
   const int64_t tasks = chunks * parts;
   const bool lies = base_in(p->call, 0)->dtype == TD_U8 && sizeof(byte_x) == 1 && p->l.k == pitch;
   i8_finish f;

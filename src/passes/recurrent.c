@@ -1,8 +1,10 @@
 /* recurrent.c -- td::lstm, td::gru and td::rnn with constant weights and ONNX's default activations (an rnn: tanh or
  * relu) become td::lstm_packed and so on, their weights packed for the kernel of this machine. With bf16 and tiles the
- * inputs' part of an LSTM is a product of its own, of all steps at once:
+ * inputs' part of an LSTM, or of a large GRU, is a product of its own, of all steps at once:
  *
  *     lstm(x, w, r, bias)  -> lstm_packed(td::linear(x, w, bias), -, r)
+ *
+ * and so is r, where a step has work enough for tiles.
  *
  * Requires: a verified graph; f32; no peepholes, no clipping. Keeps: types, origins. Breaks:
  * bit equality (gates are computed in f32); the packed weights are a copy. */
@@ -70,6 +72,21 @@ static td_status add_packed(passes_edit *e, int32_t rank, const int64_t *dims, f
   return ir_add_constant(e->graph, &packed, NULL, value, e->err);
 }
 
+/* The same as tiles of bf16. */
+static td_status pack_tiles(passes_edit *e, const kern_recurrent *layout, const base_tensor *w, ir_value *value) {
+  size_t whole, count;
+  const bool fits = kern_recurrent_count(layout, w->dims[2], &whole) &&
+                    kern_recurrent_tile_count(layout, w->dims[2], &count) && whole < SIZE_MAX / 8 &&
+                    count < SIZE_MAX / 8;
+  float *packed = fits ? base_arena_alloc_uncleared(e->scratch, whole * sizeof *packed + 1, 64) : NULL;
+  uint16_t *tiles = packed ? base_arena_alloc_aligned(e->graph->constants, count * sizeof *tiles + 1, 64) : NULL;
+  if (!tiles) return base_no_memory(e->err, "packed weights");
+  kern_recurrent_pack(packed, layout, w);
+  kern_recurrent_narrow(tiles, layout, w->dims[2], packed);
+  const base_tensor t = base_tensor_of(tiles, TD_BF16, 1, &(int64_t){(int64_t)count});
+  return ir_add_constant(e->graph, &t, NULL, value, e->err);
+}
+
 static td_status pack(passes_edit *e, const kern_recurrent *layout, const base_tensor *w, ir_value *value) {
   size_t count;
   float *data;
@@ -80,20 +97,42 @@ static td_status pack(passes_edit *e, const kern_recurrent *layout, const base_t
 }
 
 static td_status pack_bias(passes_edit *e, const kern_recurrent *layout, bool separate, const base_tensor *bias,
-                           ir_value *value) {
+                           float **data, ir_value *value) {
   size_t count;
-  float *data;
   if (!kern_recurrent_bias_count(layout, &count)) return base_no_memory(e->err, "packed weights");
-  TRY(add_packed(e, 1, &(int64_t){(int64_t)count}, &data, value));
-  kern_recurrent_pack_bias(data, layout, separate, bias);
+  TRY(add_packed(e, 1, &(int64_t){(int64_t)count}, data, value));
+  kern_recurrent_pack_bias(*data, layout, separate, bias);
   return TD_OK;
 }
 
-/* Does the product with the inputs take tiles of bf16? */
-static bool takes_tiles(const passes_edit *e, const ir_node_def *node, const struct form *form, int64_t panel) {
+/* Is r worth tiles, too? One sequence has a row of them, and r of f32 in the nearest caches needs none. */
+static bool fills_tiles(const passes_edit *e, const ir_node_def *node, int64_t hidden) {
+  enum { ALONE = 96, TOGETHER = 48 };
+  const ir_type *x = ir_type_of(e->graph, node->in[X]);
+  const base_dim batch = x->rank == 3 ? x->dims[passes_int(node, "batch_first") ? 0 : 1] : 1;
+  const bool alone = base_dim_known(batch) && batch == 1;
+  return hidden >= (alone ? ALONE : TOGETHER);
+}
+
+/* Does the product with the inputs take tiles of bf16? A GRU's where r does, too. */
+static bool takes_tiles(const passes_edit *e, const ir_node_def *node, const struct form *form,
+                        const kern_recurrent *layout) {
   const kern_row *by = kern_select(KERN_LINEAR, TD_BF16, e->setting->isa);
-  return form->family == KERN_LSTM && by && kern_takes_tiles(by) && by->lanes == panel &&
-         passes_precision(e, node) == KERN_PRECISION_BF16;
+  if (!by || !kern_takes_tiles(by) || by->lanes != layout->panel || passes_precision(e, node) != KERN_PRECISION_BF16)
+    return false;
+  return form->family == KERN_LSTM ||
+         (form->family == KERN_GRU && passes_int(node, "linear_before_reset") && fills_tiles(e, node, layout->hidden));
+}
+
+/* What the inputs' product adds of a packed bias: of a panel a vector for each gate. */
+static td_status bias_of_inputs(passes_edit *e, const kern_recurrent *layout, const float *all, ir_value *bias) {
+  const int64_t columns = kern_recurrent_columns(layout), gates = layout->gates * layout->panel;
+  float *own;
+  if (layout->gates == KERN_RECURRENT_BIASES) return TD_OK;
+  TRY(add_packed(e, 1, &columns, &own, bias));
+  for (int64_t i = 0; i < columns; i += gates, all += KERN_RECURRENT_BIASES * layout->panel)
+    memcpy(own + i, all, (size_t)gates * sizeof *own);
+  return TD_OK;
 }
 
 /* The sums of the inputs, whose packed bias is `bias`: of id 0: none. */
@@ -125,16 +164,20 @@ static td_status rewrite(passes_edit *e, ir_node id, const struct form *form, co
   if (has(node, H0)) in[4] = node->in[H0];
   if (lstm && has(node, C0)) in[5] = node->in[C0];
   if (has(node, LENGTHS)) in[6] = node->in[LENGTHS];
-  const bool apart = takes_tiles(e, node, form, layout->panel);
+  const bool apart = takes_tiles(e, node, form, layout);
+  float *packed_bias = NULL;
   if (!apart) TRY(pack(e, layout, weights(e, node, W, 3), &in[1]));
   node = ir_node_of(e->graph, id);
-  TRY(pack(e, layout, weights(e, node, R, 3), &in[2]));
+  const bool tiles = apart && fills_tiles(e, node, layout->hidden);
+  TRY((tiles ? pack_tiles : pack)(e, layout, weights(e, node, R, 3), &in[2]));
   node = ir_node_of(e->graph, id);
   if (has(node, BIAS))
     TRY(pack_bias(e, layout, form->gates == 3 && passes_int(node, "linear_before_reset"), weights(e, node, BIAS, 2),
-                  &in[3]));
-  if (apart) TRY(add_inputs(e, id, layout, in[3], &in[0]));
-  if (apart) in[3] = (ir_value){0};
+                  &packed_bias, &in[3]));
+  ir_value bias = in[3];
+  if (apart && bias.id) TRY(bias_of_inputs(e, layout, packed_bias, &bias));
+  if (apart) TRY(add_inputs(e, id, layout, bias, &in[0]));
+  if (apart && lstm) in[3] = (ir_value){0};
   TRY(passes_add(e, id, form->packed, spec, NULL, &first));
   const ir_node_def *made = ir_node_of(e->graph, ir_value_of(e->graph, first)->node);
   node = ir_node_of(e->graph, id);

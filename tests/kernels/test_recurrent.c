@@ -32,7 +32,8 @@ typedef struct layer {
   run_kernel k;
   base_arena *arena;
   float *x, *w, *r, *bias, *y;
-  int64_t lengths[BATCH];
+  uint16_t *tiles;
+  int64_t input, lengths[BATCH];
   int64_t x_each, y_each; /* floats of a sequence */
 } layer;
 
@@ -44,15 +45,29 @@ static float *packed(layer *l, uint32_t operand, size_t count) {
   return data;
 }
 
-static layer make_layer(const kern_row *row, const shape *s, int64_t gates, bool option) {
+/* r as tiles. */
+static void narrow_states(layer *l, const kern_recurrent *packing) {
+  size_t count;
+  assert_true(kern_recurrent_tile_count(packing, packing->hidden, &count));
+  l->tiles = malloc(count * sizeof *l->tiles);
+  assert_non_null(l->tiles);
+  kern_recurrent_narrow(l->tiles, packing, packing->hidden, l->r);
+  l->k.in[R] = base_tensor_of(l->tiles, TD_BF16, 1, &(int64_t){(int64_t)count});
+}
+
+/* Where r is tiles, x is the sums of its inputs. */
+static layer make_layer(const kern_row *row, td_dtype r_type, const shape *s, int64_t gates, bool option) {
   const int64_t panel = row->lanes * (gates == 1 ? KERN_PLAIN_VECTORS : 1);
   const base_arg args[] = {
       ARG_INT("hidden", s->hidden),         ARG_INT("panel", panel),
       ARG_INT("directions", s->directions), ARG_BOOL("reverse", s->reverse),
       ARG_BOOL("batch_first", true),        ARG_BOOL(gates == 1 ? "relu" : "linear_before_reset", option)};
   const kern_recurrent packing = {s->directions, gates, s->hidden, panel};
+  const bool tiles = r_type == TD_BF16;
+  const int64_t input = tiles ? kern_recurrent_columns(&packing) : s->input;
   layer l = {.arena = base_arena_new(&base_libc_allocator),
-             .x_each = s->time * s->input,
+             .input = input,
+             .x_each = s->time * input,
              .y_each = s->time * s->directions * s->hidden};
   size_t w = 0, r = 0, bias = 0;
   assert_true(kern_recurrent_count(&packing, s->input, &w) && kern_recurrent_count(&packing, s->hidden, &r) &&
@@ -60,9 +75,10 @@ static layer make_layer(const kern_row *row, const shape *s, int64_t gates, bool
   l.k = (run_kernel){.row = row, .attrs = base_attrs_make(l.arena, args, gates == 4 ? 5 : 6)};
   l.x = run_floats(BATCH * l.x_each, 7);
   l.y = run_floats(BATCH * l.y_each, 8);
-  l.w = packed(&l, W, w);
+  if (!tiles) l.w = packed(&l, W, w);
   l.r = packed(&l, R, r);
-  if (s->bias) l.bias = packed(&l, BIAS, bias);
+  if (tiles) narrow_states(&l, &packing);
+  if (s->bias && (gates == 3 || !tiles)) l.bias = packed(&l, BIAS, bias);
   return l;
 }
 
@@ -70,19 +86,20 @@ static void free_layer(layer *l) {
   base_arena_free(l->arena);
   float *const owned[] = {l->x, l->w, l->r, l->bias, l->y};
   for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
+  free(l->tiles);
 }
 
 /* Some as long as the layer, one empty; what is behind them is no number. */
 static void set_lengths(layer *l, const shape *s) {
   for (int64_t b = 0; b < BATCH; b++) {
     l->lengths[b] = b % 3 == 1 ? s->time : b * s->time / BATCH;
-    for (int64_t i = l->lengths[b] * s->input; i < l->x_each; i++) l->x[b * l->x_each + i] = NAN;
+    for (int64_t i = l->lengths[b] * l->input; i < l->x_each; i++) l->x[b * l->x_each + i] = NAN;
   }
 }
 
 /* Sequences [first, first + count) into `y`. */
 static void run_sequences(layer *l, const shape *s, int64_t first, int64_t count, float *y, uint32_t workers) {
-  l->k.in[X] = base_tensor_of(l->x + first * l->x_each, TD_F32, 3, (int64_t[]){count, s->time, s->input});
+  l->k.in[X] = base_tensor_of(l->x + first * l->x_each, TD_F32, 3, (int64_t[]){count, s->time, l->input});
   if (s->lengths) l->k.in[LENGTHS] = base_tensor_of(l->lengths + first, TD_I64, 1, &count);
   l->k.out = base_tensor_of(y, TD_F32, 4, (int64_t[]){count, s->time, s->directions, s->hidden});
   run_kernel_on(&l->k, workers);
@@ -123,25 +140,28 @@ static void check_workers(layer *l, const shape *s) {
 
 typedef void (*check_fn)(layer *l, const shape *s);
 
-static void check_family(kern_family family, int64_t gates, bool option, check_fn check) {
-  uint32_t levels;
-  kern_levels(&levels);
-  for (uint32_t i = 0; i < levels * SHAPES; i++) {
-    const kern_row *row = run_row(family, i / SHAPES);
+static void check_family(kern_family family, td_dtype r_type, int64_t gates, bool option, check_fn check) {
+  uint32_t count;
+  const kern_level *levels = kern_levels(&count);
+  for (uint32_t i = 0; i < count * SHAPES; i++) {
+    const bool here = run_row(family, i / SHAPES) != NULL;
+    const kern_row *row = here ? kern_select(family, r_type, levels[i / SHAPES].isa) : NULL;
     if (!row) continue;
     const shape *s = &shapes[i % SHAPES];
-    layer l = make_layer(row, s, gates, option);
+    layer l = make_layer(row, r_type, s, gates, option);
     check(&l, s);
     free_layer(&l);
   }
 }
 
 static void check_families(check_fn check) {
-  check_family(KERN_LSTM, 4, false, check);
-  check_family(KERN_GRU, 3, false, check);
-  check_family(KERN_GRU, 3, true, check);
-  check_family(KERN_RNN, 1, false, check);
-  check_family(KERN_RNN, 1, true, check);
+  check_family(KERN_LSTM, TD_F32, 4, false, check);
+  check_family(KERN_LSTM, TD_BF16, 4, false, check);
+  check_family(KERN_GRU, TD_F32, 3, false, check);
+  check_family(KERN_GRU, TD_F32, 3, true, check);
+  check_family(KERN_GRU, TD_BF16, 3, true, check);
+  check_family(KERN_RNN, TD_F32, 1, false, check);
+  check_family(KERN_RNN, TD_F32, 1, true, check);
 }
 
 static void sequences_do_not_see_their_neighbours(void **state) {

@@ -82,8 +82,43 @@ static void inputs_are_a_product_of_their_own(void **state) {
                      1);
 }
 
+/* The type of r of an LSTM of so many units over `batch` sequences. */
+static td_dtype states_of(const char *batch, int hidden) {
+  const passes_setting setting = {.isa = level_of("avx512_amx"), .precision = KERN_PRECISION_BF16};
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  base_text text = {.allocator = &base_libc_allocator};
+  base_text_print(&text, "input %%0 \"x\": f32[8, %s, 1]\nconst %%1: f32[1, %d, 1] = {", batch, 4 * hidden);
+  for (int i = 0; i < 4 * hidden; i++) base_text_print(&text, i ? ", 1" : "1");
+  base_text_print(&text, "}\nconst %%2: f32[1, %d, %d] = {", 4 * hidden, hidden);
+  for (int i = 0; i < 4 * hidden * hidden; i++) base_text_print(&text, i ? ", 1" : "1");
+  base_text_print(&text, "}\n%%3 = td::lstm(%%0, %%1, %%2)\noutput \"y\" %%3\n");
+  ir_graph *graph = parse_graph(arena, text.at, &base_libc_allocator);
+  td_error err;
+  uint32_t changes = 0;
+  td_dtype type = TD_INVALID;
+  assert_int_equal(find_pass("recurrent")->run(graph, &setting, &changes, &err), TD_OK);
+  for (uint32_t i = 1; i < graph->nodes.count; i++) {
+    const ir_node_def *node = ir_node_of(graph, (ir_node){i});
+    if (node->op && strcmp(node->op->name, "td::lstm_packed") == 0) type = ir_type_of(graph, node->in[2])->dtype;
+  }
+  base_text_free(&text);
+  ir_graph_free(graph);
+  base_arena_free(arena);
+  return type;
+}
+
+static void states_take_tiles_where_they_are_many(void **state) {
+  (void)state;
+  assert_int_equal(states_of("1", 64), TD_F32);
+  assert_int_equal(states_of("1", 96), TD_BF16);
+  assert_int_equal(states_of("2", 47), TD_F32);
+  assert_int_equal(states_of("2", 48), TD_BF16);
+  assert_int_equal(states_of("n", 48), TD_BF16);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(a_result_is_replaced_by_its_own),
-                                     cmocka_unit_test(inputs_are_a_product_of_their_own)};
+                                     cmocka_unit_test(inputs_are_a_product_of_their_own),
+                                     cmocka_unit_test(states_take_tiles_where_they_are_many)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,6 +20,12 @@ bool kern_recurrent_count(const kern_recurrent *r, int64_t k, size_t *count) {
   return base_mul_i64(r->gates, k, &each) && count_of(r, each, count);
 }
 
+enum { TILE_ROWS = KERN_RECURRENT_TILE_ROWS };
+bool kern_recurrent_tile_count(const kern_recurrent *r, int64_t k, size_t *count) {
+  return k >= 0 && k <= INT64_MAX - TILE_ROWS &&
+         kern_recurrent_count(r, (k + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS, count);
+}
+
 bool kern_recurrent_bias_count(const kern_recurrent *r, size_t *count) {
   return count_of(r, KERN_RECURRENT_BIASES, count);
 }
@@ -50,6 +56,33 @@ void kern_recurrent_pack_matrix(float *to, const kern_recurrent *r, const base_t
     for (int64_t d = 0; d < r->directions; d++)
       for (int64_t first = 0; first < r->hidden; first += r->panel, to += r->gates * r->panel)
         pack_row(to, r, w, d, first, k);
+}
+
+static int64_t panels_of(const kern_recurrent *r) { return r->directions * ((r->hidden + r->panel - 1) / r->panel); }
+
+/* Where a number of row k stands among the tiles of a panel. */
+static int64_t place_in_tiles(const kern_recurrent *r, int64_t k, int64_t gate, int64_t unit) {
+  const int64_t tile = k / TILE_ROWS * r->gates + gate, pair = tile * (TILE_ROWS / 2) + k % TILE_ROWS / 2;
+  return (pair * r->panel + unit) * 2 + k % 2;
+}
+
+void kern_recurrent_narrow(uint16_t *to, const kern_recurrent *r, int64_t k, const float *from) {
+  const int64_t tiles = (k + TILE_ROWS - 1) / TILE_ROWS, size = tiles * TILE_ROWS * r->gates * r->panel;
+  memset(to, 0, (size_t)(panels_of(r) * size) * sizeof *to);
+  for (int64_t panel = 0; panel < panels_of(r); panel++, to += size)
+    for (int64_t row = 0; row < k; row++)
+      for (int64_t gate = 0; gate < r->gates; gate++)
+        for (int64_t unit = 0; unit < r->panel; unit++)
+          to[place_in_tiles(r, row, gate, unit)] = base_f32_to_bf16(*from++);
+}
+
+void kern_recurrent_widen(float *to, const kern_recurrent *r, int64_t k, const uint16_t *from) {
+  const int64_t tiles = (k + TILE_ROWS - 1) / TILE_ROWS, size = tiles * TILE_ROWS * r->gates * r->panel;
+  for (int64_t panel = 0; panel < panels_of(r); panel++, from += size)
+    for (int64_t row = 0; row < k; row++)
+      for (int64_t gate = 0; gate < r->gates; gate++)
+        for (int64_t unit = 0; unit < r->panel; unit++)
+          *to++ = base_bf16_to_f32(from[place_in_tiles(r, row, gate, unit)]);
 }
 
 void kern_recurrent_pack_bias(float *to, const kern_recurrent *r, bool separate, const base_tensor *bias) {

@@ -7,13 +7,16 @@
  * zeros behind the last unit: one walk along k gives all gates of the same units. A panel is as wide as a vector of its
  * level (kern_row.lanes). Gates stand in ONNX's order, i o f c and z r h; a bias holds the sum of input's and state's,
  * and as the fourth vector of a GRU what is added to the candidate's state product before the reset gate. A plain layer
- * has one gate, and panels of KERN_PLAIN_VECTORS vectors: they take the place of an LSTM's gates. */
+ * has one gate, and panels of KERN_PLAIN_VECTORS vectors: they take the place of an LSTM's gates. Those of a state may
+ * be of bf16, tiles of pairs of rows with zeros behind the last:
+ *
+ *     r[direction][unit / panel][k / 32][gate][k % 32 / 2][unit % panel][k % 2] */
 #ifndef KERNELS_RECURRENT_H
 #define KERNELS_RECURRENT_H
 #include "kernels/attrs.h"
 #include "base/base.h"
 
-enum { KERN_RECURRENT_BIASES = 4, KERN_PLAIN_VECTORS = 4 };
+enum { KERN_RECURRENT_BIASES = 4, KERN_PLAIN_VECTORS = 4, KERN_RECURRENT_TILE_ROWS = 32 };
 
 typedef struct kern_recurrent {
   int64_t directions, gates, hidden, panel;
@@ -22,6 +25,8 @@ typedef struct kern_recurrent {
  * below 1). */
 bool kern_recurrent_count(const kern_recurrent *r, int64_t k, size_t *count);
 bool kern_recurrent_bias_count(const kern_recurrent *r, size_t *count);
+/* Numbers of bf16 of such tiles. */
+bool kern_recurrent_tile_count(const kern_recurrent *r, int64_t k, size_t *count);
 /* Columns of all sums of a layer: of each direction, panel and gate. */
 int64_t kern_recurrent_columns(const kern_recurrent *r);
 /* `w`: f32 [directions, gates * hidden, k] of any strides. */
@@ -29,6 +34,9 @@ void kern_recurrent_pack(float *to, const kern_recurrent *r, const base_tensor *
 /* The same as a matrix [k, kern_recurrent_columns], whose product with the inputs is the sums of these: x of a layer
  * without w. */
 void kern_recurrent_pack_matrix(float *to, const kern_recurrent *r, const base_tensor *w);
+/* Tiles of packed weights over `k` rows, which are rounded, and these of tiles. */
+void kern_recurrent_narrow(uint16_t *to, const kern_recurrent *r, int64_t k, const float *from);
+void kern_recurrent_widen(float *to, const kern_recurrent *r, int64_t k, const uint16_t *from);
 /* `bias`: f32 [directions, 2 * gates * hidden] of any strides, the input's then the state's. `separate`: keep the
  * state's bias of the last gate as a fourth vector instead of adding it. */
 void kern_recurrent_pack_bias(float *to, const kern_recurrent *r, bool separate, const base_tensor *bias);

@@ -37,6 +37,8 @@ typedef struct recurrent_layer {
   bool reverse, batch_first, linear_before_reset;
   bool plain, relu; /* the gates are units of their own */
   bool made;        /* x is the sums of the inputs, of all directions */
+  bool narrow;      /* r is tiles of bf16 */
+  int64_t rows;     /* sequences of a block, at most */
   bool weave;       /* one sequence has steps enough for pieces */
   int pieces;       /* RECURRENT_SHORT or RECURRENT_LONG */
   bool together;    /* all workers compute one block, each some of its panels */
@@ -45,17 +47,24 @@ typedef struct recurrent_layer {
 /* Its place in the layer, and its scratch. Rows past `count` are computed and dropped. */
 typedef struct recurrent_block {
   const recurrent_layer *l;
-  const float *w, *r, *bias; /* of its direction; bias may be NULL */
+  const float *w, *bias; /* of its direction; bias may be NULL */
+  const void *r;
   int64_t direction, first, count;
   int64_t time; /* steps of its longest sequence; what shorter ones do behind their last is dropped */
   bool backward;
   int64_t panel, panel_end; /* that are to be computed */
   float *sums;              /* [steps of a chunk, count, panels, gates, V_LANES]: width */
-  float *state, *next;      /* [RECURRENT_ROWS, padded] */
-  float *memory;            /* the same: c of an LSTM, z of a GRU */
-  float *kept;              /* the same: the reset state of a GRU */
-  float *transposed;        /* x, [input, V_LANES]: of as many steps */
+  float *state, *next;      /* [rows, padded] */
+  uint16_t *halves;  /* where r is tiles, [2 * count, recurrent_halves]: the state, and what rounding took of it */
+  float *memory;     /* the same: c of an LSTM, z of a GRU */
+  float *kept;       /* the same: the reset state of a GRU */
+  float *transposed; /* x, [input, V_LANES]: of as many steps */
 } recurrent_block;
+
+/* Numbers of a row of such halves: those of whole tiles. */
+V_INLINE int64_t recurrent_halves(const recurrent_layer *l) {
+  return (l->hidden + KERN_RECURRENT_TILE_ROWS - 1) / KERN_RECURRENT_TILE_ROWS * KERN_RECURRENT_TILE_ROWS;
+}
 
 V_INLINE int64_t recurrent_length(const recurrent_block *k, int64_t sequence) {
   return k->l->lengths ? k->l->lengths[k->first + sequence] : k->l->time;
@@ -98,4 +107,11 @@ typedef struct recurrent_cell {
 } recurrent_cell;
 /* The first is of plain layers, too. */
 extern const recurrent_cell KERN_NAME(lstm_cell), KERN_NAME(gru_cell);
+/* The states of a panel's units after `step`, whose sums of inputs are number `slot`, from the sums of their gates:
+ * [count][gates][V_LANES]. Those of a GRU are of the form whose candidate's product comes before the reset gate, and
+ * that of the candidate has no inputs yet. */
+typedef void recurrent_states(const recurrent_block *k, int64_t step, int64_t slot, int64_t panel, const float *sums);
+recurrent_states KERN_NAME(lstm_states), KERN_NAME(gru_states);
+/* Layers whose r is tiles of bf16. */
+td_status KERN_NAME(recurrent_by)(const base_call *call, const recurrent_cell *cell);
 #endif

@@ -1,12 +1,13 @@
 /* recurrent_packed.c -- td::lstm_packed, td::gru_packed, td::rnn_packed: td::lstm, td::gru and td::rnn (recurrent.c)
  * with weights as kernels/products/recurrent.h packs them, ONNX's default activations (of an rnn, `relu` too) and
- * nothing more: no peepholes, no clipping. Operands: x [time, batch, input], w, r and bias packed (of an LSTM without
- * w, x is the sums of its inputs and bias, of all directions), h0 [directions, batch, hidden], for an LSTM c0 like h0
- * (others leave it out), lengths [batch] of whole numbers. Behind its length a sequence has states of zeros, and keeps
- * its last. Results: all states [time, directions, batch, hidden], last states like h0, last memory (lstm).
- * batch_first: x [batch, time, input], states [batch, time, directions, hidden], h0 [batch, directions, hidden].
- * `reverse`: the one direction runs from the last step to the first; of two directions the second does. Computed in
- * double, states rounded each step. */
+ * nothing more: no peepholes, no clipping. Operands: x [time, batch, input], w, r and bias packed (of an LSTM or GRU
+ * without w, x is the sums of its inputs and bias, of all directions, and of a bias what a GRU adds before the reset
+ * gate alone counts; its r may be tiles of bf16), h0 [directions, batch, hidden], for an LSTM c0 like h0 (others leave
+ * it out), lengths [batch] of whole numbers. Behind its length a sequence has states of zeros, and keeps its last.
+ * Results: all states [time, directions, batch, hidden], last states like h0, last memory (lstm). batch_first: x
+ * [batch, time, input], states [batch, time, directions, hidden], h0 [batch, directions, hidden]. `reverse`: the one
+ * direction runs from the last step to the first; of two directions the second does. Computed in double, states rounded
+ * each step. */
 #include "kernels/kernels.h"
 #include "kernels/products/products.h"
 #include "ops/common/ops_priv.h"
@@ -63,7 +64,9 @@ static td_status infer_packed(ir_infer *ctx, int64_t gates) {
   bool batch_first = base_attr_int(ctx->attrs, KERN_RECURRENT_BATCH_FIRST);
   size_t count = 0;
   for (uint32_t i = 0; i < ctx->in_count; i++) {
-    if (i != LENGTHS && ir_in(ctx, i) && ir_in(ctx, i)->type.dtype != TD_F32)
+    if (i == LENGTHS || !ir_in(ctx, i)) continue;
+    const td_dtype type = ir_in(ctx, i)->type.dtype;
+    if (type != TD_F32 && !(i == R && gates > 1 && type == TD_BF16))
       return ir_infer_fail(ctx, "operand %u is not f32", i);
   }
   if (gates < 4 && ir_in(ctx, C0)) return ir_infer_fail(ctx, "an LSTM alone has a memory");
@@ -77,13 +80,14 @@ static td_status infer_packed(ir_infer *ctx, int64_t gates) {
   }
   if (x->rank != 3) return ir_infer_fail(ctx, "x must have rank 3");
   if (!ir_in(ctx, W)) {
-    if (gates < 4 || ir_in(ctx, BIAS) || ops_dims_differ(x->dims[2], kern_recurrent_columns(&r)))
+    if (gates < 3 || (gates == 4 && ir_in(ctx, BIAS)) || ops_dims_differ(x->dims[2], kern_recurrent_columns(&r)))
       return ir_infer_fail(ctx, "x is not the sums of its inputs");
   } else if (base_dim_known(x->dims[2])) {
     bool counted = kern_recurrent_count(&r, x->dims[2], &count);
     TRY(check_count(ctx, W, "w", counted, count));
   }
-  bool counted = kern_recurrent_count(&r, r.hidden, &count);
+  const bool tiles = ir_in(ctx, R)->type.dtype == TD_BF16;
+  bool counted = (tiles ? kern_recurrent_tile_count : kern_recurrent_count)(&r, r.hidden, &count);
   TRY(check_count(ctx, R, "r", counted, count));
   counted = kern_recurrent_bias_count(&r, &count);
   TRY(check_count(ctx, BIAS, "bias", counted, count));
@@ -203,8 +207,10 @@ static td_status check_operand(const base_call *call, uint32_t i, size_t wanted)
 }
 
 static td_status check_operands(const base_call *call, const kern_recurrent *layout, int64_t input, int64_t batch) {
+  const bool tiles = base_in(call, R)->dtype == TD_BF16;
   size_t w, r, bias, states = (size_t)(layout->directions * batch * layout->hidden);
-  if (!kern_recurrent_count(layout, input, &w) || !kern_recurrent_count(layout, layout->hidden, &r) ||
+  if (!kern_recurrent_count(layout, input, &w) ||
+      !(tiles ? kern_recurrent_tile_count : kern_recurrent_count)(layout, layout->hidden, &r) ||
       !kern_recurrent_bias_count(layout, &bias))
     return ops_fail(call, "the weights are too large");
   TRY(check_operand(call, W, w));
@@ -213,6 +219,16 @@ static td_status check_operands(const base_call *call, const kern_recurrent *lay
   TRY(check_operand(call, H0, states));
   TRY(check_operand(call, LENGTHS, (size_t)batch));
   return check_operand(call, C0, states);
+}
+
+/* R as f32; NULL: no memory. */
+static const base_f32 *states_of(const base_call *call, const kern_recurrent *layout) {
+  size_t count;
+  if (base_in(call, R)->dtype != TD_BF16) return ops_dense_f32(call, R);
+  if (!kern_recurrent_count(layout, layout->hidden, &count)) return NULL;
+  float *wide = base_call_scratch(call, count, sizeof *wide);
+  if (wide) kern_recurrent_widen(wide, layout, layout->hidden, base_in(call, R)->data);
+  return wide;
 }
 
 static td_status run_packed(const base_call *call, int64_t gates, void (*step)(const direction *d)) {
@@ -232,7 +248,8 @@ static td_status run_packed(const base_call *call, int64_t gates, void (*step)(c
                  .relu = gates == 1 && base_attr_int(call->attrs, KERN_RNN_RELU)};
   TRY(check_operands(call, &layout, d.input, d.batch));
   for (uint32_t i = 0; i < LENGTHS; i++)
-    if (base_in(call, i) && !(in[i] = ops_dense_f32(call, i))) return base_no_memory(call->err, "scratch");
+    if (base_in(call, i) && !(in[i] = i == R ? states_of(call, &layout) : ops_dense_f32(call, i)))
+      return base_no_memory(call->err, "scratch");
   if (base_in(call, LENGTHS) && !(d.lengths = ops_dense_i64(call, LENGTHS)))
     return base_no_memory(call->err, "scratch");
   for (int64_t b = 0; d.lengths && b < d.batch; b++)
@@ -260,14 +277,20 @@ static td_status rnn_reference(const base_call *call) { return run_packed(call, 
 
 /* ---- kernels ---- */
 
-static const kern_row *kernel_of(const ir_kernel_query *query, kern_family family, int64_t vectors) {
-  const kern_row *row = kern_select(family, TD_F32, query->isa);
+static const kern_row *kernel_of(const ir_kernel_query *query, kern_family family, td_dtype r, int64_t vectors) {
+  const kern_row *row = kern_select(family, r, query->isa);
   return row && row->lanes * vectors == base_attr_int(query->attrs, KERN_RECURRENT_PANEL) ? row : NULL;
 }
-static const kern_row *lstm_kernel(const ir_kernel_query *query) { return kernel_of(query, KERN_LSTM, 1); }
-static const kern_row *gru_kernel(const ir_kernel_query *query) { return kernel_of(query, KERN_GRU, 1); }
+/* Those of tiles take no weights of inputs; a GRU's, the form whose candidate's product comes before the reset gate. */
+static const kern_row *gated_kernel(const ir_kernel_query *query, kern_family family) {
+  const bool tiles = query->in[R] && query->in[R]->type.dtype == TD_BF16;
+  const bool fits = !query->in[W] && (family == KERN_LSTM || base_attr_int(query->attrs, KERN_GRU_LINEAR_BEFORE_RESET));
+  return tiles && !fits ? NULL : kernel_of(query, family, tiles ? TD_BF16 : TD_F32, 1);
+}
+static const kern_row *lstm_kernel(const ir_kernel_query *query) { return gated_kernel(query, KERN_LSTM); }
+static const kern_row *gru_kernel(const ir_kernel_query *query) { return gated_kernel(query, KERN_GRU); }
 static const kern_row *rnn_kernel(const ir_kernel_query *query) {
-  return kernel_of(query, KERN_RNN, KERN_PLAIN_VECTORS);
+  return kernel_of(query, KERN_RNN, TD_F32, KERN_PLAIN_VECTORS);
 }
 
 /* Two per multiplication and addition with the weights, at each step. */
@@ -323,6 +346,18 @@ static bool case_packed(ir_case *c, const kern_recurrent *r, int64_t k, uint64_t
   return true;
 }
 
+/* The last operand, packed, as tiles. */
+static bool case_tiles(ir_case *c, const kern_recurrent *r) {
+  base_tensor *t = &c->in[c->in_count - 1];
+  size_t count;
+  if (!kern_recurrent_tile_count(r, r->hidden, &count)) return false;
+  uint16_t *tiles = base_arena_alloc_aligned(c->arena, count * sizeof *tiles + 1, 64);
+  if (!tiles) return false;
+  kern_recurrent_narrow(tiles, r, r->hidden, t->data);
+  *t = base_tensor_of(tiles, TD_BF16, 1, &(int64_t){(int64_t)count});
+  return true;
+}
+
 static bool case_bias(ir_case *c, const kern_recurrent *r, bool separate) {
   int64_t rows[] = {r->directions, 2 * r->gates * r->hidden};
   size_t count;
@@ -336,8 +371,9 @@ static bool case_bias(ir_case *c, const kern_recurrent *r, bool separate) {
 
 static bool cases_of(ir_case *c, uint32_t number, int64_t gates) {
   const uint32_t count = OPS_COUNT(packed_rows) * OPS_COUNT(packed_panels);
-  const bool sums = number >= count; /* an LSTM whose x is the sums of its inputs */
-  if (number >= (gates == 4 ? 2 * count : count)) return false;
+  const uint32_t kind = number / count;
+  const bool sums = kind == 1 || kind == 2, tiles = kind >= 2; /* x is the sums of its inputs; r is bf16 */
+  if (kind > (gates > 1 ? 3 : 0)) return false;
   const struct packed_case *p = &packed_rows[number % OPS_COUNT(packed_rows)];
   const int64_t vectors = gates == 1 ? KERN_PLAIN_VECTORS : 1;
   kern_recurrent r = {p->directions, gates, p->hidden,
@@ -353,9 +389,11 @@ static bool cases_of(ir_case *c, uint32_t number, int64_t gates) {
   int64_t first = p->batch_first ? p->batch : p->directions, second = p->batch_first ? p->directions : p->batch;
   const int64_t columns = sums ? kern_recurrent_columns(&r) : p->input;
   if (!ops_case_in(c, TD_F32, OPS_DIMS(outer, inner, columns), OPS_NORMAL, number) ||
-      !(sums ? ops_case_absent(c) : case_packed(c, &r, p->input, 2)) || !case_packed(c, &r, p->hidden, 3))
+      !(sums ? ops_case_absent(c) : case_packed(c, &r, p->input, 2)) || !case_packed(c, &r, p->hidden, 3) ||
+      (tiles && !case_tiles(c, &r)))
     return false;
-  if (!(p->bias && !sums ? case_bias(c, &r, gates == 3 && p->linear_before_reset) : ops_case_absent(c))) return false;
+  if (!(p->bias && (gates == 3 || !sums) ? case_bias(c, &r, gates == 3 && p->linear_before_reset) : ops_case_absent(c)))
+    return false;
   for (int64_t i = 0; p->states && i < (gates == 4 ? 2 : 1); i++) /* h0, and c0 of an LSTM */
     if (!ops_case_in(c, TD_F32, OPS_DIMS(first, second, p->hidden), OPS_NORMAL, 5)) return false;
   if (!p->lengths) return true;
@@ -384,7 +422,7 @@ const ir_op ops_recurrent_packed[] = {
      .rtol = 1e-4f,
      .atol = 1e-5f},
     {.id = OPERATOR(td, gru_packed),
-     .min_in = 3,
+     .min_in = 1,
      .max_in = OPERANDS,
      .out_count = 2,
      .attrs = gru_attrs,

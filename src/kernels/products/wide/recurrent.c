@@ -3,6 +3,7 @@
  * RECURRENT_ROWS sequences. Where there are fewer of them than workers, all workers compute one block after the other
  * together, each some panels of every step. */
 #include "kernels/products/recurrent_priv.h"
+#include "kernels/simd/pairs_priv.h"
 #include "kernels/tuning.h"
 
 #include "base/size.h"
@@ -19,6 +20,7 @@ enum {
   NEAR_BYTES = 1 << 18, /* what stays in most second-level caches */
   SHORT_STEPS = 2 * RECURRENT_SHORT_STEPS, /* from which a sequence is woven */
   LONG_STEPS = 4 * RECURRENT_LONG_STEPS,   /* from which its chunks are long, where r is not near */
+  TILED_ROWS = 8,                          /* sequences whose states are the rows of a tile, two each */
   SHARED_STEP = 3 << 14 /* multiplications of a step from which workers share it: some us, and a round takes 0.3 */
 };
 
@@ -26,7 +28,7 @@ enum {
 
 static void read_state(const block *k, const base_tensor *from, float *to) {
   const layer *l = k->l;
-  memset(to, 0, (size_t)(ROWS * l->padded) * sizeof *to);
+  memset(to, 0, (size_t)(l->rows * l->padded) * sizeof *to);
   for (int64_t row = 0; from && row < k->count; row++) {
     int64_t sequence = (k->first + row) * from->strides[!l->batch_first];
     const float *at = (const float *)from->data + sequence + k->direction * from->strides[l->batch_first];
@@ -90,7 +92,25 @@ static void run_panels(const block *k, recurrent_panels *run, int64_t step, int6
   else run(k, step, other);
 }
 
+/* The state as two numbers of bf16, whose sum it is but for 2^-17 of it: tiles have room for more rows than sequences
+ * are mostly many. */
+static void halve_states(const block *k) {
+  const layer *l = k->l;
+  const int64_t pitch = recurrent_halves(l);
+  for (int64_t row = 0; row < k->count; row++) {
+    const float *state = k->state + row * l->padded;
+    uint16_t *to = k->halves + row * pitch, *rest = to + k->count * pitch;
+    for (int64_t i = 0; i < l->hidden; i += V_LANES) {
+      const vf x = v_load(state + i), high = p_widen(p_round(x));
+      const int64_t lanes = base_min_i64(V_LANES, l->hidden - i);
+      p_store(to + i, high, lanes);
+      p_store(rest + i, v_sub(x, high), lanes);
+    }
+  }
+}
+
 static void run_step(block *k, recurrent_panels *const *phases, int64_t step, int64_t slot) {
+  if (k->l->narrow) halve_states(k);
   run_panels(k, phases[0], step, slot);
   if (phases[1] && !k->l->linear_before_reset) run_panels(k, phases[1], step, slot);
   swap_states(k);
@@ -137,7 +157,7 @@ static void run_block(const cell *c, block *k) {
   for (int64_t row = 1; row < k->count; row++) k->time = base_max_i64(k->time, recurrent_length(k, row));
   read_state(k, l->h0, k->state);
   read_state(k, l->c0, k->memory);
-  memset(k->next, 0, (size_t)(ROWS * l->padded) * sizeof *k->next);
+  memset(k->next, 0, (size_t)(l->rows * l->padded) * sizeof *k->next);
   if (l->weave && k->count == 1 && k->time > 0) run_woven(c, k);
   else run_chunks(c, k);
   write_states(k, k->time);
@@ -185,8 +205,9 @@ static td_status check_sizes(const layer *l) {
   const base_tensor *states[] = {l->h0, l->c0};
   size_t w, u, b;
   const base_tensor *weights = base_in(l->call, W);
-  bool fits = r.panel == l->units && kern_recurrent_count(&r, l->input, &w) &&
-              kern_recurrent_count(&r, l->hidden, &u) && kern_recurrent_bias_count(&r, &b) &&
+  bool fits = r.panel == l->units && kern_recurrent_count(&r, l->input, &w) && (!l->narrow || l->made) &&
+              (l->narrow ? kern_recurrent_tile_count : kern_recurrent_count)(&r, l->hidden, &u) &&
+              kern_recurrent_bias_count(&r, &b) &&
               (weights ? (size_t)base_tensor_numel(weights) == w : l->input == kern_recurrent_columns(&r)) &&
               (size_t)base_tensor_numel(base_in(l->call, R)) == u && (!bias || (size_t)base_tensor_numel(bias) == b);
   for (int i = 0; i < 2; i++)
@@ -198,7 +219,9 @@ static td_status check_sizes(const layer *l) {
 }
 
 /* Of r, in one direction. */
-static int64_t state_bytes(const layer *l) { return l->hidden * l->width * (int64_t)sizeof(float); }
+static int64_t state_bytes(const layer *l) {
+  return l->narrow ? recurrent_halves(l) * l->width * 2 : l->hidden * l->width * (int64_t)sizeof(float);
+}
 
 static td_status open_layer(const base_call *call, const cell *c, bool plain, layer *l) {
   const base_attrs *attrs = call->attrs;
@@ -226,17 +249,19 @@ static td_status open_layer(const base_call *call, const cell *c, bool plain, la
   l->padded = l->panels * l->units;
   l->width = l->panels * l->gates * V_LANES;
   l->made = !base_in(call, W);
+  l->narrow = base_in(call, R)->dtype == TD_BF16;
+  l->rows = l->narrow ? TILED_ROWS : ROWS;
   l->weave = !l->made && c->begin && l->time >= SHORT_STEPS && state_bytes(l) <= kern_tuning_of(call)->woven_bytes;
   l->pieces = l->time >= LONG_STEPS && state_bytes(l) >= NEAR_BYTES ? RECURRENT_LONG : RECURRENT_SHORT;
-  int64_t step = (int64_t)sizeof(float) * l->width * base_min_i64(ROWS, l->batch);
+  int64_t step = (int64_t)sizeof(float) * l->width * base_min_i64(l->rows, l->batch);
   const int64_t sums = base_max_i64(SUMS_BYTES, state_bytes(l) / SUMS_SHARE);
-  l->chunk = step ? base_min_i64(base_max_i64(sums / step, ROWS), l->time) : 1;
+  l->chunk = step ? base_min_i64(base_max_i64(sums / step, l->rows), l->time) : 1;
   return check_sizes(l);
 }
 
 static td_status open_block(const layer *l, block *k) {
-  size_t states = (size_t)(ROWS * l->padded), step = (size_t)l->width;
-  int64_t steps = base_max_i64(l->chunk * base_min_i64(ROWS, l->batch), RECURRENT_RING);
+  size_t states = (size_t)(l->rows * l->padded), step = (size_t)l->width;
+  int64_t steps = base_max_i64(l->chunk * base_min_i64(l->rows, l->batch), RECURRENT_RING);
   *k = (block){.l = l, .panel_end = l->panels};
   k->sums = base_call_scratch(l->call, (size_t)steps, step * sizeof(float));
   k->transposed = base_call_scratch(l->call, (size_t)l->input, V_LANES * sizeof(float));
@@ -244,7 +269,10 @@ static td_status open_block(const layer *l, block *k) {
   k->next = base_call_scratch(l->call, states, sizeof(float));
   k->memory = base_call_scratch(l->call, states, sizeof(float));
   k->kept = base_call_scratch(l->call, states, sizeof(float));
-  return k->sums && k->transposed && k->state && k->next && k->memory && k->kept
+  const size_t halves = l->narrow ? (size_t)(2 * l->rows * recurrent_halves(l)) : 0;
+  k->halves = base_call_scratch(l->call, halves, sizeof *k->halves);
+  if (k->halves) memset(k->halves, 0, halves * sizeof *k->halves); /* also behind a state */
+  return k->sums && k->transposed && k->state && k->next && k->memory && k->kept && k->halves
              ? TD_OK
              : base_no_memory(l->call->err, "scratch");
 }
@@ -257,7 +285,8 @@ static int64_t lone_sequences(const layer *l) {
 }
 
 /* How many sequences of `count` a block has, so that fewest are computed and dropped. */
-static int64_t block_rows(int64_t count) {
+static int64_t block_rows(const layer *l, int64_t count) {
+  if (l->narrow) return base_max_i64(base_ceil_div(count, base_ceil_div(count, l->rows)), 1);
   const int64_t some = SOME, most = ROWS;
   return (count + some - 1) / some * some < (count + most - 1) / most * most ? some : most;
 }
@@ -269,7 +298,7 @@ typedef struct blocks_of {
 
 static blocks_of cut(const layer *l) {
   blocks_of b = {.lone = lone_sequences(l)};
-  b.rows = block_rows(l->batch - b.lone);
+  b.rows = block_rows(l, l->batch - b.lone);
   b.shared = (l->batch - b.lone + b.rows - 1) / b.rows;
   b.count = b.shared + b.lone;
   return b;
@@ -282,7 +311,7 @@ static td_status run_blocks(layer *l, const cell *c, const blocks_of *b) {
   TRY(read_lengths(l));
   TRY(dense_rows(l, &copy));
   TRY(open_block(l, &k));
-  const float *w = l->made ? NULL : base_in(call, W)->data, *r = base_in(call, R)->data;
+  const float *w = l->made ? NULL : base_in(call, W)->data;
   const base_tensor *bias = base_in(call, BIAS);
   uint32_t tasks = (uint32_t)base_min_i64(l->dirs * b->count, UINT32_MAX - 64);
   for (int64_t task = base_call_first(call, tasks); task < tasks; task = base_call_next(call, task, tasks)) {
@@ -292,7 +321,7 @@ static td_status run_blocks(layer *l, const cell *c, const blocks_of *b) {
     k.count = number < b->shared ? base_min_i64(b->rows, l->batch - b->lone - k.first) : 1;
     k.backward = l->reverse || k.direction == 1;
     k.w = l->made ? NULL : w + k.direction * l->width * l->input;
-    k.r = r + k.direction * l->width * l->hidden;
+    k.r = (const char *)base_in(call, R)->data + k.direction * state_bytes(l);
     k.bias = bias ? (const float *)bias->data + k.direction * l->padded * KERN_RECURRENT_BIASES : NULL;
     run_block(c, &k);
   }
@@ -315,6 +344,7 @@ static td_status run(const base_call *call, const cell *c, bool plain) {
   return status;
 }
 
+td_status KERN_NAME(recurrent_by)(const base_call *call, const cell *c) { return run(call, c, false); }
 td_status KERN_NAME(lstm)(const base_call *call) { return run(call, &KERN_NAME(lstm_cell), false); }
 td_status KERN_NAME(gru)(const base_call *call) { return run(call, &KERN_NAME(gru_cell), false); }
 td_status KERN_NAME(rnn)(const base_call *call) { return run(call, &KERN_NAME(lstm_cell), true); }

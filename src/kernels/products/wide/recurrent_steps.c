@@ -198,7 +198,7 @@ V_TEMPLATE void multiply_states(int rows, int panels, int first, int gates, int 
                                 const float *states, vf *acc) {
   const layer *l = at->k->l;
   const columns c = {panels, gates, width, l->hidden * width * V_LANES};
-  const float *r = at->k->r + at->panel * c.pitch + first * V_LANES, *a[ROWS];
+  const float *r = (const float *)at->k->r + at->panel * c.pitch + first * V_LANES, *a[ROWS];
   V_FOR(row, rows) a[row] = states + row * l->padded;
   if (at->beside) multiply_beside(gates, width, states, r, l->hidden, acc, at->beside, at->panel);
   else multiply(rows, c, a, r, l->hidden, acc);
@@ -260,6 +260,11 @@ V_TEMPLATE void lstm_cell(const place *at, int row, int i, const vf *sums) {
 }
 CELLS(lstm_cell, 4)
 
+void KERN_NAME(lstm_states)(const block *k, int64_t step, int64_t slot, int64_t panel, const float *sums) {
+  const place at = {k, slot, step, panel, NULL};
+  lstm_cells(&at, (int)k->count, 1, (const vf *)(const void *)sums);
+}
+
 /* The states of plain units, KERN_PLAIN_VECTORS vectors of them to a panel. */
 static __attribute__((noinline)) void plain_cells(const place *at, int rows, int panels, const vf *sums) {
   const layer *l = at->k->l;
@@ -288,6 +293,10 @@ V_TEMPLATE void gru_cell(const place *at, int row, int i, const vf *sums) {
   put_state(at, row, unit, gru_blend(z, candidate, v_load(at->k->state + row * at->k->l->padded + unit)));
 }
 CELLS(gru_cell, 3)
+void KERN_NAME(gru_states)(const block *k, int64_t step, int64_t slot, int64_t panel, const float *sums) {
+  const place at = {k, slot, step, panel, NULL};
+  gru_cells(&at, (int)k->count, 1, (const vf *)(const void *)sums);
+}
 
 /* The candidate's state product is taken before the reset gate. */
 V_TEMPLATE void gru_panels(int rows, int panels, const place *at) {

@@ -247,7 +247,7 @@ static void finish(const image_product *amx, float *sums, int64_t pixel, int64_t
       in_place.pitch = AMX_WIDTH * (int64_t)sizeof *sums;
       in_place.narrow = false;
       if (!e.late) in_place.half = NULL, in_place.wide = NULL;
-      put_rows(&in_place, sums, rows, columns);
+      if (in_place.bias || in_place.half || in_place.wide) put_rows(&in_place, sums, rows, columns);
       KERN_NAME(epilogue_act)(&e, sums, AMX_WIDTH, rows, columns);
     }
     if (more || e.late) all.half = NULL, all.wide = NULL;
@@ -456,6 +456,19 @@ static td_status take_room(const base_call *call, product *p) {
   return p->made ? TD_OK : base_no_memory(call->err, "scratch");
 }
 
+/* Sums begin with the bias where an activation is a pass of its own: else the bias would be another. */
+static td_status start_with_bias(const base_call *call, product *p) {
+  const image_product *amx = &p->amx;
+  if (p->cheap || !p->e.bias || p->nbits || p->across || p->shared > 1 || amx->c.groups > 1) return TD_OK;
+  float *start = base_call_scratch(call, (size_t)amx->panels * V_LANES, sizeof *start);
+  if (!start) return base_no_memory(call->err, "scratch");
+  memset(start, 0, (size_t)amx->panels * V_LANES * sizeof *start);
+  memcpy(start, p->e.bias, (size_t)amx->c.group_out * sizeof *start);
+  p->amx.start = (const int32_t *)(const void *)start;
+  p->e.bias = NULL;
+  return TD_OK;
+}
+
 static td_status multiply(const base_call *call, product *p) {
   const base_tensor *x = base_in(call, 0), *out = base_out(call, 0), *residual = base_in(call, KERN_IN_RESIDUAL);
   if (base_tensor_numel(out) == 0) return TD_OK;
@@ -480,6 +493,7 @@ static td_status multiply(const base_call *call, product *p) {
   if (p->nbits && base_attr_int(call->attrs, KERN_NBITS_X_BITS) == 16) TRY(take_two_parts(call, p));
   KERN_PART_NAME(image_cut)(&p->amx, call->workers);
   TRY(take_room(call, p));
+  TRY(start_with_bias(call, p));
   return KERN_PART_NAME(image_run)(call, &p->amx);
 }
 

@@ -76,13 +76,14 @@ void kern_recurrent_narrow(uint16_t *to, const kern_recurrent *r, int64_t k, con
           to[place_in_tiles(r, row, gate, unit)] = base_f32_to_bf16(*from++);
 }
 
-void kern_recurrent_widen(float *to, const kern_recurrent *r, int64_t k, const uint16_t *from) {
-  const int64_t tiles = (k + TILE_ROWS - 1) / TILE_ROWS, size = tiles * TILE_ROWS * r->gates * r->panel;
-  for (int64_t panel = 0; panel < panels_of(r); panel++, from += size)
+void kern_recurrent_widen(float *to, const kern_recurrent *r, int64_t k, const base_tensor *tiles) {
+  const int64_t size = (k + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS * r->gates * r->panel;
+  for (int64_t panel = 0; panel < panels_of(r); panel++)
     for (int64_t row = 0; row < k; row++)
       for (int64_t gate = 0; gate < r->gates; gate++)
         for (int64_t unit = 0; unit < r->panel; unit++)
-          *to++ = base_bf16_to_f32(from[place_in_tiles(r, row, gate, unit)]);
+          *to++ = (float)base_load_f64(tiles->dtype, tiles->data,
+                                       (panel * size + place_in_tiles(r, row, gate, unit)) * tiles->strides[0]);
 }
 
 void kern_recurrent_pack_bias(float *to, const kern_recurrent *r, bool separate, const base_tensor *bias) {

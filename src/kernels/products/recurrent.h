@@ -34,9 +34,9 @@ void kern_recurrent_pack(float *to, const kern_recurrent *r, const base_tensor *
 /* The same as a matrix [k, kern_recurrent_columns], whose product with the inputs is the sums of these: x of a layer
  * without w. */
 void kern_recurrent_pack_matrix(float *to, const kern_recurrent *r, const base_tensor *w);
-/* Tiles of packed weights over `k` rows, which are rounded, and these of tiles. */
+/* Tiles of packed weights over `k` rows, which are rounded, and these of tiles anywhere in memory. */
 void kern_recurrent_narrow(uint16_t *to, const kern_recurrent *r, int64_t k, const float *from);
-void kern_recurrent_widen(float *to, const kern_recurrent *r, int64_t k, const uint16_t *from);
+void kern_recurrent_widen(float *to, const kern_recurrent *r, int64_t k, const base_tensor *tiles);
 /* `bias`: f32 [directions, 2 * gates * hidden] of any strides, the input's then the state's. `separate`: keep the
  * state's bias of the last gate as a fourth vector instead of adding it. */
 void kern_recurrent_pack_bias(float *to, const kern_recurrent *r, bool separate, const base_tensor *bias);

@@ -227,7 +227,7 @@ static const base_f32 *states_of(const base_call *call, const kern_recurrent *la
   if (base_in(call, R)->dtype != TD_BF16) return ops_dense_f32(call, R);
   if (!kern_recurrent_count(layout, layout->hidden, &count)) return NULL;
   float *wide = base_call_scratch(call, count, sizeof *wide);
-  if (wide) kern_recurrent_widen(wide, layout, layout->hidden, base_in(call, R)->data);
+  if (wide) kern_recurrent_widen(wide, layout, layout->hidden, base_in(call, R));
   return wide;
 }
 

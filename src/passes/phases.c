@@ -3,6 +3,8 @@
  *
  *     conv_transpose(x, W)  ->  slice(view(conv(x, V)))     x [N, L, C], V [stride * channels, C, kernel / stride]
  *
+ * In bf16 this pays for more channels, too, as plain convolutions have products of pairs.
+ *
  * Output stride * i + r is the sum of x[i - m] with W[r + stride * m]: channel (r, c) of pixel i of a plain
  * convolution. Of channels last its pixels, phase by phase, are those of the result as they lie; of images (two strides
  * that are equal) td::depth_to_space puts them side by side. What is before and behind the padding is cut off.
@@ -11,12 +13,15 @@
  * (what is not finite stays where it was); one group, no dilation, no residual; known sizes, unless the kernel is the
  * stride. Keeps: types, origins. Breaks: bit equality. */
 #include "kernels/kernels.h"
+#include "kernels/products/products.h"
 #include "passes/passes_priv.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { W = 1, AXES = 2 };
-enum { MOVED = 2 }; /* products of vectors that take as long as an element that td::depth_to_space moves */
+enum { MOVED = 2 };    /* products of vectors that take as long as an element that is moved to its place */
+enum { LONG_ROW = 8 }; /* channels, at least, that copies move as rows; fewer td::depth_to_space moves one by one */
 
 typedef struct phases {
   passes_edit *e;
@@ -46,16 +51,18 @@ static bool read_axes(phases *p, const base_tensor *w) {
 }
 
 /* Are there, for each pixel of x, at least a quarter less products of vectors; of images by as many as pay for
- * bringing a pixel's elements to their places? */
+ * bringing a pixel's elements to their places? Those of bf16 take a part of the time, and a plain convolution alone
+ * has them. */
 static bool pays(const phases *p, const base_tensor *w, int64_t lanes) {
-  const int64_t vectors = (p->channels + lanes - 1) / lanes, after = (p->all + lanes - 1) / lanes;
-  double before = (double)vectors, each = (double)w->dims[0];
+  const kern_row *pairs = kern_select(KERN_CONV, TD_BF16, p->e->setting->isa);
+  const bool narrow = pairs && passes_precision(p->e, &p->node) == KERN_PRECISION_BF16;
+  const double after = ceil((double)p->all / (double)lanes) / (narrow ? kern_pairs_speed(pairs) : 1);
+  double before = ceil((double)p->channels / (double)lanes), each = (double)w->dims[0];
   for (uint32_t i = 0; i < p->spatial; i++) {
     before *= (double)p->stride[i];
     each *= (double)p->taps[i];
   }
-  return 4 * (double)after <= 3 * before &&
-         (p->spatial == 1 || (before - (double)after) * each >= MOVED * (double)p->all);
+  return 4 * after <= 3 * before && (p->spatial == 1 || (before - after) * each >= MOVED * (double)p->all);
 }
 
 static bool fits(phases *p, const base_tensor *w) {
@@ -129,28 +136,44 @@ static td_status add_convolution(const phases *p, const base_tensor *w, ir_value
 
 /* ---- its result ---- */
 
-static td_status permute(const phases *p, const int64_t *order, ir_value *v) {
-  const base_arg dims = ARG_INTS("dims", order, 4);
+static td_status permute(const phases *p, const int64_t *order, uint32_t rank, ir_value *v) {
+  const base_arg dims = ARG_INTS("dims", order, rank);
   const ir_new_node spec = {.in = v, .in_count = 1, .args = &dims, .arg_count = 1};
   return passes_add(p->e, p->at, OP_aten_permute, spec, NULL, v);
+}
+
+/* A size of 0 is that of `v`. */
+static td_status view(const phases *p, const int64_t *sizes, uint32_t rank, ir_value *v) {
+  const base_arg copies = ARG_BOOL("zero_copies", true);
+  ir_value in[] = {*v, IR_NO_VALUE};
+  TRY(ir_add_ints(p->e->graph, sizes, rank, &in[1], p->e->err));
+  const ir_new_node spec = {.in = in, .in_count = 2, .args = &copies, .arg_count = 1};
+  return passes_add(p->e, p->at, OP_aten_view, spec, NULL, v);
+}
+
+/* Rows of a phase's pixels, whose channels and neighbours across lie together, are moved as they are. */
+static td_status interleave_rows(const phases *p, ir_value *v) {
+  static const int64_t order[] = {0, 1, 3, 2, 4, 5};
+  const ir_type *type = ir_type_of(p->e->graph, *v);
+  const int64_t apart[] = {0, 0, 0, p->stride[0], p->stride[1], p->channels};
+  const int64_t together[] = {0, type->dims[1] * p->stride[0], type->dims[2] * p->stride[1], p->channels};
+  TRY(view(p, apart, 6, v));
+  TRY(permute(p, order, 6, v));
+  return view(p, together, 4, v);
 }
 
 /* Phases side by side, channels last before and after. */
 static td_status interleave(const phases *p, ir_value *v) {
   static const int64_t first[] = {0, 3, 1, 2}, last[] = {0, 2, 3, 1};
-  if (p->spatial == 1) {
-    const int64_t sizes[] = {0, -1, p->channels};
-    const base_arg copies = ARG_BOOL("zero_copies", true);
-    ir_value in[] = {*v, IR_NO_VALUE};
-    TRY(ir_add_ints(p->e->graph, sizes, 3, &in[1], p->e->err));
-    const ir_new_node spec = {.in = in, .in_count = 2, .args = &copies, .arg_count = 1};
-    return passes_add(p->e, p->at, OP_aten_view, spec, NULL, v);
-  }
+  const ir_type *type = ir_type_of(p->e->graph, *v);
+  if (p->spatial == 1) return view(p, (const int64_t[]){0, -1, p->channels}, 3, v);
+  const bool known = base_dim_known(type->dims[1]) && base_dim_known(type->dims[2]);
+  if (known && p->channels >= LONG_ROW) return interleave_rows(p, v);
   const base_arg args[] = {ARG_INT("blocksize", p->stride[0]), ARG_STR("mode", "DCR")};
-  TRY(permute(p, first, v));
+  TRY(permute(p, first, 4, v));
   const ir_new_node spec = {.in = v, .in_count = 1, .args = args, .arg_count = 2};
   TRY(passes_add(p->e, p->at, OP_td_depth_to_space, spec, NULL, v));
-  return permute(p, last, v);
+  return permute(p, last, 4, v);
 }
 
 /* What stands for p->node now; none: its size comes out otherwise. */

@@ -21,6 +21,8 @@ enum {
   HALVES_LEAST = 1 << 18,    /* numbers that are stored in 16 bits: fewer are near in f32, too */
   PAIRS_LEAST = 1 << 10,     /* and that are multiplied so */
   PAIRS_DEPTH = 32,          /* of a convolution's sums: shorter ones take as long as their results take to write */
+  FIRST_LEAST = 25,          /* the same where a first layer makes so many channels: in bf16 they are half as large */
+  FIRST_CHANNELS = 64,
   FIRST_DEPTH = 96,          /* of a first layer's: rounding its image costs as much as some fifty products */
   WIDEST = 4                 /* output tile of Winograd's algorithm */
 };
@@ -379,7 +381,8 @@ static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bo
   const bool first = passes_int(p->node, "channels_first");
   const kern_row *by = kern_select(KERN_CONV, TD_BF16, e->setting->isa);
   const bool tiles = by && kern_takes_tiles(by);
-  const int64_t deep = tiles ? PAIRS_DEPTH : PAIRS_DEPTH / 2; /* a tile of pairs costs less */
+  const int64_t least = first && channels >= FIRST_CHANNELS ? FIRST_LEAST : PAIRS_DEPTH;
+  const int64_t deep = tiles ? least : PAIRS_DEPTH / 2; /* a tile of pairs costs less */
   int64_t shared = transposed ? 0 : kern_conv_pairs_shared(groups, channels / groups, group_in, row->lanes, tiles);
   const int64_t block = taps * row->lanes * (shared > 1 ? group_in : 2);
   const bool may = shared && taps * group_in >= deep && (first ? groups == 1 : block <= PAIRS_BLOCK);

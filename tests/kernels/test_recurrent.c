@@ -11,7 +11,7 @@
 
 /* What takes minutes under the thread sanitizer on more threads than cores: steps shared, and multiplications by r. */
 enum { MANY_STEPS = 24, MUCH_WORK = 1 << 18 };
-enum { BATCH = 8, X = 0, W = 1, R = 2, BIAS = 3, LENGTHS = 6 };
+enum { BATCH = 8, X = 0, W = 1, R = 2, BIAS = 3, H0 = 4, LENGTHS = 6 };
 
 typedef struct shape {
   int64_t time, input, hidden, directions;
@@ -174,10 +174,33 @@ static void workers_share_sequences_and_steps(void **state) {
   check_families(check_workers);
 }
 
+/* Sums that are infinite make gates of 0 and 1: a state that is none of a unit is one again. */
+static void infinite_states_become_finite(void **state) {
+  (void)state;
+  uint32_t count;
+  const kern_level *levels = kern_levels(&count);
+  const td_dtype types[] = {TD_F32, TD_BF16};
+  const shape s = {.time = 3, .input = 5, .hidden = 40, .directions = 1};
+  for (uint32_t i = 0; i < 2 * count; i++) {
+    const kern_row *row = run_row(KERN_LSTM, i / 2) ? kern_select(KERN_LSTM, types[i % 2], levels[i / 2].isa) : NULL;
+    if (!row) continue;
+    layer l = make_layer(row, types[i % 2], &s, 4, false);
+    float *h0 = run_floats(s.hidden, 11);
+    h0[7] = INFINITY;
+    l.k.in[H0] = base_tensor_of(h0, TD_F32, 3, (int64_t[]){1, 1, s.hidden});
+    run_sequences(&l, &s, 0, 1, l.y, 1);
+    for (int64_t k = 0; k < l.y_each; k++)
+      if (!isfinite(l.y[k])) fail_msg("%s: state %d is %g", row->name, (int)k, (double)l.y[k]);
+    free(h0);
+    free_layer(&l);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(sequences_do_not_see_their_neighbours),
       cmocka_unit_test(workers_share_sequences_and_steps),
+      cmocka_unit_test(infinite_states_become_finite),
   };
   run_only_workers_under_tsan();
   return cmocka_run_group_tests(tests, NULL, NULL);

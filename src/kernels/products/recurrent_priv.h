@@ -55,10 +55,10 @@ typedef struct recurrent_block {
   int64_t panel, panel_end; /* that are to be computed */
   float *sums;              /* [steps of a chunk, count, panels, gates, V_LANES]: width */
   float *state, *next;      /* [rows, padded] */
-  uint16_t *halves;  /* where r is tiles, [2 * count, recurrent_halves]: the state, and what rounding took of it */
-  float *memory;     /* the same: c of an LSTM, z of a GRU */
-  float *kept;       /* the same: the reset state of a GRU */
-  float *transposed; /* x, [input, V_LANES]: of as many steps */
+  float *memory;            /* the same: c of an LSTM, z of a GRU */
+  float *kept;              /* the same: the reset state of a GRU */
+  float *transposed;        /* x, [input, V_LANES]: of as many steps */
+  uint16_t *halves; /* where r is tiles, [2 * count, recurrent_halves]: the state, and what rounding took of it */
 } recurrent_block;
 
 /* Numbers of a row of such halves: those of whole tiles. */

@@ -93,7 +93,7 @@ static void run_panels(const block *k, recurrent_panels *run, int64_t step, int6
 }
 
 /* The state as two numbers of bf16, whose sum it is but for 2^-17 of it: tiles have room for more rows than sequences
- * are mostly many. */
+ * are mostly many. Of what is not finite, or rounds to that, rounding takes nothing. */
 static void halve_states(const block *k) {
   const layer *l = k->l;
   const int64_t pitch = recurrent_halves(l);
@@ -102,9 +102,10 @@ static void halve_states(const block *k) {
     uint16_t *to = k->halves + row * pitch, *rest = to + k->count * pitch;
     for (int64_t i = 0; i < l->hidden; i += V_LANES) {
       const vf x = v_load(state + i), high = p_widen(p_round(x));
+      const vm finite = v_lt(v_abs(high), v_set(INFINITY));
       const int64_t lanes = base_min_i64(V_LANES, l->hidden - i);
       p_store(to + i, high, lanes);
-      p_store(rest + i, v_sub(x, high), lanes);
+      p_store(rest + i, v_select(finite, v_sub(x, high), v_zero()), lanes);
     }
   }
 }

@@ -21,7 +21,8 @@ enum {
   SHORT_STEPS = 2 * RECURRENT_SHORT_STEPS, /* from which a sequence is woven */
   LONG_STEPS = 4 * RECURRENT_LONG_STEPS,   /* from which its chunks are long, where r is not near */
   TILED_ROWS = 8,                          /* sequences whose states are the rows of a tile, two each */
-  SHARED_STEP = 3 << 14 /* multiplications of a step from which workers share it: some us, and a round takes 0.3 */
+  SHARED_STEP = 3 << 14, /* multiplications of a step from which workers share it: some us, and a round takes 0.3; */
+  SHARED_TILES = 3 << 16 /* by tiles */
 };
 
 /* ---- blocks ---- */
@@ -335,7 +336,7 @@ static td_status run(const base_call *call, const cell *c, bool plain) {
   if (l.batch == 0 || l.hidden == 0) return TD_OK;
   const blocks_of b = cut(&l);
   l.together = call->lanes && l.dirs * b.count < call->workers &&
-               l.width * l.hidden * base_min_i64(l.batch, b.rows) >= SHARED_STEP;
+               l.width * l.hidden * base_min_i64(l.batch, b.rows) >= (l.narrow ? SHARED_TILES : SHARED_STEP);
   if (l.together && call->worker) {
     base_team_follow(call);
     return TD_OK;

@@ -51,7 +51,7 @@ typedef struct kern_epilogue {
   kern_act act;
   float a, b;
   bool late;
-  bool near; /* results are rounded to bf16: kern_act_rows for that may be taken */
+  bool near;                                    /* results are rounded to bf16: kern_act_rows for that may be taken */
   const float *bias, *residual, *scale, *shift; /* NULL: absent */
   int64_t residual_pitch;                       /* elements from row to row */
   kern_chain *chain;                            /* NULL: absent */

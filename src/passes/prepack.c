@@ -23,8 +23,8 @@ enum {
   PAIRS_DEPTH = 32,          /* of a convolution's sums: shorter ones take as long as their results take to write */
   FIRST_LEAST = 25,          /* the same where a first layer makes so many channels: in bf16 they are half as large */
   FIRST_CHANNELS = 64,
-  FIRST_DEPTH = 96,          /* of a first layer's: rounding its image costs as much as some fifty products */
-  WIDEST = 4                 /* output tile of Winograd's algorithm */
+  FIRST_DEPTH = 96, /* of a first layer's: rounding its image costs as much as some fifty products */
+  WIDEST = 4        /* output tile of Winograd's algorithm */
 };
 
 /* Filling one constant. */

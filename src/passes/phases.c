@@ -7,7 +7,8 @@
  *
  * Output stride * i + r is the sum of x[i - m] with W[r + stride * m]: channel (r, c) of pixel i of a plain
  * convolution. Of channels last its pixels, phase by phase, are those of the result as they lie; of images (two strides
- * that are equal) td::depth_to_space puts them side by side. What is before and behind the padding is cut off.
+ * that are equal) rows of them are put side by side, by td::depth_to_space where these are short. What is before and
+ * behind the padding is cut off.
  *
  * Requires: constant weights that are not packed; the kernel a multiple of the stride, so that each phase reads as much
  * (what is not finite stays where it was); one group, no dilation, no residual; known sizes, unless the kernel is the

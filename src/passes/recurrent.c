@@ -4,7 +4,7 @@
  *
  *     lstm(x, w, r, bias)  -> lstm_packed(td::linear(x, w, bias), -, r)
  *
- * and so is r, where a step has work enough for tiles.
+ * Its r is tiles of bf16 then, where a step has work enough for them.
  *
  * Requires: a verified graph; f32; no peepholes, no clipping. Keeps: types, origins. Breaks:
  * bit equality (gates are computed in f32); the packed weights are a copy. */

@@ -22,8 +22,7 @@ bool kern_recurrent_count(const kern_recurrent *r, int64_t k, size_t *count) {
 
 enum { TILE_ROWS = KERN_RECURRENT_TILE_ROWS };
 bool kern_recurrent_tile_count(const kern_recurrent *r, int64_t k, size_t *count) {
-  return k >= 0 && k <= INT64_MAX - TILE_ROWS &&
-         kern_recurrent_count(r, (k + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS, count);
+  return k >= 0 && k <= INT64_MAX - TILE_ROWS && kern_recurrent_count(r, kern_recurrent_tiled(k), count);
 }
 
 bool kern_recurrent_bias_count(const kern_recurrent *r, size_t *count) {
@@ -67,7 +66,7 @@ static int64_t place_in_tiles(const kern_recurrent *r, int64_t k, int64_t gate, 
 }
 
 void kern_recurrent_narrow(uint16_t *to, const kern_recurrent *r, int64_t k, const float *from) {
-  const int64_t tiles = (k + TILE_ROWS - 1) / TILE_ROWS, size = tiles * TILE_ROWS * r->gates * r->panel;
+  const int64_t size = kern_recurrent_tiled(k) * r->gates * r->panel;
   memset(to, 0, (size_t)(panels_of(r) * size) * sizeof *to);
   for (int64_t panel = 0; panel < panels_of(r); panel++, to += size)
     for (int64_t row = 0; row < k; row++)
@@ -77,7 +76,7 @@ void kern_recurrent_narrow(uint16_t *to, const kern_recurrent *r, int64_t k, con
 }
 
 void kern_recurrent_widen(float *to, const kern_recurrent *r, int64_t k, const base_tensor *tiles) {
-  const int64_t size = (k + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS * r->gates * r->panel;
+  const int64_t size = kern_recurrent_tiled(k) * r->gates * r->panel;
   for (int64_t panel = 0; panel < panels_of(r); panel++)
     for (int64_t row = 0; row < k; row++)
       for (int64_t gate = 0; gate < r->gates; gate++)

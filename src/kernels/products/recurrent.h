@@ -25,6 +25,10 @@ typedef struct kern_recurrent {
  * below 1). */
 bool kern_recurrent_count(const kern_recurrent *r, int64_t k, size_t *count);
 bool kern_recurrent_bias_count(const kern_recurrent *r, size_t *count);
+/* Rows that tiles of `k` rows have; k is at most INT64_MAX - KERN_RECURRENT_TILE_ROWS. */
+static inline int64_t kern_recurrent_tiled(int64_t k) {
+  return (k + KERN_RECURRENT_TILE_ROWS - 1) / KERN_RECURRENT_TILE_ROWS * KERN_RECURRENT_TILE_ROWS;
+}
 /* Numbers of bf16 of such tiles. */
 bool kern_recurrent_tile_count(const kern_recurrent *r, int64_t k, size_t *count);
 /* Columns of all sums of a layer: of each direction, panel and gate. */

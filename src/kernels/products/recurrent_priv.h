@@ -58,13 +58,8 @@ typedef struct recurrent_block {
   float *memory;            /* the same: c of an LSTM, z of a GRU */
   float *kept;              /* the same: the reset state of a GRU */
   float *transposed;        /* x, [input, V_LANES]: of as many steps */
-  uint16_t *halves; /* where r is tiles, [2 * count, recurrent_halves]: the state, and what rounding took of it */
+  uint16_t *halves; /* where r is tiles: the state, and what rounding took; [2 * count, kern_recurrent_tiled(hidden)] */
 } recurrent_block;
-
-/* Numbers of a row of such halves: those of whole tiles. */
-V_INLINE int64_t recurrent_halves(const recurrent_layer *l) {
-  return (l->hidden + KERN_RECURRENT_TILE_ROWS - 1) / KERN_RECURRENT_TILE_ROWS * KERN_RECURRENT_TILE_ROWS;
-}
 
 V_INLINE int64_t recurrent_length(const recurrent_block *k, int64_t sequence) {
   return k->l->lengths ? k->l->lengths[k->first + sequence] : k->l->time;

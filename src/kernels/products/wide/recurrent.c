@@ -97,7 +97,7 @@ static void run_panels(const block *k, recurrent_panels *run, int64_t step, int6
  * are mostly many. Of what is not finite, or rounds to that, rounding takes nothing. */
 static void halve_states(const block *k) {
   const layer *l = k->l;
-  const int64_t pitch = recurrent_halves(l);
+  const int64_t pitch = kern_recurrent_tiled(l->hidden);
   for (int64_t row = 0; row < k->count; row++) {
     const float *state = k->state + row * l->padded;
     uint16_t *to = k->halves + row * pitch, *rest = to + k->count * pitch;
@@ -222,7 +222,7 @@ static td_status check_sizes(const layer *l) {
 
 /* Of r, in one direction. */
 static int64_t state_bytes(const layer *l) {
-  return l->narrow ? recurrent_halves(l) * l->width * 2 : l->hidden * l->width * (int64_t)sizeof(float);
+  return l->narrow ? kern_recurrent_tiled(l->hidden) * l->width * 2 : l->hidden * l->width * (int64_t)sizeof(float);
 }
 
 static td_status open_layer(const base_call *call, const cell *c, bool plain, layer *l) {
@@ -271,7 +271,7 @@ static td_status open_block(const layer *l, block *k) {
   k->next = base_call_scratch(l->call, states, sizeof(float));
   k->memory = base_call_scratch(l->call, states, sizeof(float));
   k->kept = base_call_scratch(l->call, states, sizeof(float));
-  const size_t halves = l->narrow ? (size_t)(2 * l->rows * recurrent_halves(l)) : 0;
+  const size_t halves = l->narrow ? (size_t)(2 * l->rows * kern_recurrent_tiled(l->hidden)) : 0;
   k->halves = base_call_scratch(l->call, halves, sizeof *k->halves);
   if (k->halves) memset(k->halves, 0, halves * sizeof *k->halves); /* also behind a state */
   return k->sums && k->transposed && k->state && k->next && k->memory && k->kept && k->halves

@@ -54,7 +54,7 @@ static void run_step(const recurrent_block *k, int64_t step, int64_t slot) {
   _Alignas(64) float sums[AMX_ROWS * MOST_GATES * AMX_COLUMNS];
   const recurrent_layer *l = k->l;
   const bool gru = l->gates == 3;
-  const int64_t pitch = recurrent_halves(l), wide = l->gates * V_LANES,
+  const int64_t pitch = kern_recurrent_tiled(l->hidden), wide = l->gates * V_LANES,
                 panel = pitch * wide * (int64_t)sizeof *k->halves;
   const float *second = sums + k->count * wide;
   amx_begin(2 * k->count, AMX_BYTES / 4);

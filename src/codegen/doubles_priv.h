@@ -183,4 +183,5 @@ V_INLINE vd d_hardswish(vd x) {
   const vd y = x * d_clamp(d_zero(), d_set(1), x / 6 + 0.5);
   return d_select(d_eq(x, d_set(-INFINITY)), d_set(-0.0), y);
 }
+V_INLINE vd d_over(vd x, vd y) { return x / y; }
 V_INLINE vd d_softsign(vd x) { return x / (d_abs(x) + 1); }

@@ -4,6 +4,7 @@
 #include "kernels/loops/loops.h"
 #include "kernels/kernels.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -155,6 +156,8 @@ static uint16_t wrapped(loop_build *b, uint16_t value, td_dtype dtype) {
   const base_type type = base_type_of(dtype);
   const uint32_t bits = base_dtype(dtype)->bits, room = base_type_is_wide(type) ? 64 : 32;
   if (value == LOOP_NONE || !base_is_int(dtype) || bits == room) return value;
+  const double values = ldexp(1, (int)bits), least = base_dtype(dtype)->is_signed ? -values / 2 : 0;
+  if (loop_is_within(b, value, least, least + values - 1)) return value;
   if (!base_dtype(dtype)->is_signed)
     return loop_binary(b, BASE_SCALAR_bitwise_and, value, loop_whole(b, type, (int64_t)(((uint64_t)1 << bits) - 1)));
   const uint16_t by = loop_whole(b, type, room - bits);

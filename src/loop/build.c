@@ -1,6 +1,7 @@
 /* build.c -- programs, built value by value. */
 #include "loop/loop.h"
 
+#include <math.h>
 #include <string.h>
 
 void loop_start(loop_build *b, uint8_t rank, uint8_t row_axes) {
@@ -106,10 +107,29 @@ uint16_t loop_scalar(loop_build *b, base_scalar function, uint16_t x, uint16_t y
   return add(b, op);
 }
 
+enum { F32_WHOLE = 1 << 24 }; /* up to which f32 has all whole numbers */
+
+bool loop_is_within(const loop_build *b, uint16_t value, double least, double most) {
+  if (value == LOOP_NONE) return false;
+  const base_program_op *op = &b->program.ops[value];
+  if (op->kind != BASE_PROGRAM_SCALAR) return false;
+  if (op->function == BASE_SCALAR_cast) return loop_is_within(b, op->in[0], least, most);
+  if (op->function == BASE_SCALAR_quantise) return op->p[1] >= fmax(least, 0) && op->p[2] <= most;
+  if (op->function != BASE_SCALAR_add) return false;
+  const base_program_op *first = &b->program.ops[op->in[0]], *second = &b->program.ops[op->in[1]];
+  return first->kind == BASE_PROGRAM_SCALAR && first->function == BASE_SCALAR_quantise &&
+         second->kind == BASE_PROGRAM_NUMBER && first->p[1] + second->p[0] >= least &&
+         first->p[2] + second->p[0] <= most;
+}
+
+/* Whole numbers that f32 has come back from a whole type as they were. */
 uint16_t loop_cast(loop_build *b, uint16_t x, base_type type) {
   if (x == LOOP_NONE || type == BASE_TYPE_COUNT || b->failed) return LOOP_NONE;
   const base_program_op *from = &b->program.ops[x];
   if (from->type == type) return x;
+  if (from->kind == BASE_PROGRAM_SCALAR && from->function == BASE_SCALAR_cast &&
+      b->program.ops[from->in[0]].type == type && loop_is_within(b, from->in[0], -F32_WHOLE, F32_WHOLE))
+    return from->in[0];
   return add(b, (base_program_op){.kind = BASE_PROGRAM_SCALAR,
                                   .row = from->row,
                                   .type = (uint8_t)type,

@@ -51,6 +51,8 @@ uint16_t loop_scan(loop_build *b, base_combine combine, uint16_t x, uint32_t how
 void loop_store(loop_build *b, uint16_t value, td_dtype dtype, bool drop);
 /* Is the value computed once for a row? */
 bool loop_is_row(const loop_build *b, uint16_t value);
+/* Is a value known to be whole numbers of this range, none of them -0: what was quantised? */
+bool loop_is_within(const loop_build *b, uint16_t value, double least, double most);
 /* Counts the operands and checks the rules. False: it failed on the way, or cannot be a program. */
 bool loop_finish(loop_build *b);
 

@@ -5,6 +5,7 @@
  *     convolution(dequantize(q), dequantize(W), b)         -> first(conv_i8(last(q), W, b)), scales as attributes; of
  *                                                             a first layer q's f32 as it is, if nobody else needs q
  *     matmul(dequantize(q), dequantize(W)), gemm the same  -> linear_i8(q, W)
+ *     matmul(dequantize(a), dequantize(b))                 -> exact in f32, as int8_activations.c says
  *     qlinear_conv(...), qlinear_matmul(...)               -> the same with a result of 8 bits
  *     quantize(conv_i8(...)) or of linear_i8               -> the same with a result of 8 bits
  *
@@ -314,7 +315,9 @@ static td_status make_linear(passes_edit *e, ir_node id, const ir_node_def *node
 }
 
 static td_status visit_matmul(passes_edit *e, ir_node id, const ir_node_def *node) {
-  return make_linear(e, id, node, false);
+  int8_activation b;
+  return passes_int8_find_activation(e, node->in[1], &b) ? passes_int8_visit_activations(e, id, node)
+                                                         : make_linear(e, id, node, false);
 }
 
 static td_status visit_gemm(passes_edit *e, ir_node id, const ir_node_def *node) {

@@ -48,6 +48,8 @@ td_status passes_int8_visit_quantize(passes_edit *e, ir_node id, const ir_node_d
 td_status passes_int8_visit_norm(passes_edit *e, ir_node id, const ir_node_def *node);
 td_status passes_int8_visit_mover(passes_edit *e, ir_node id, const ir_node_def *node);
 td_status passes_int8_visit_cat(passes_edit *e, ir_node id, const ir_node_def *node);
+/* int8_activations.c: a matmul of which neither operand is weights. */
+td_status passes_int8_visit_activations(passes_edit *e, ir_node id, const ir_node_def *node);
 /* int8_tables.c: a quantisation to y that no product takes; `limited` is what it limits, as `limits` say. */
 td_status passes_int8_between(passes_edit *e, ir_node id, const int8_activation *y, ir_value limited,
                               const base_arg *limits, uint32_t limit_count);

@@ -12,16 +12,18 @@ enum { LEAST = 16 /* rows, columns and numbers of a row: half of a tile */ };
 
 static bool is_large(base_dim dim) { return base_dim_known(dim) && dim >= LEAST; }
 
+bool passes_takes_pairs(const passes_edit *e, const ir_node_def *node) {
+  const ir_type *a = ir_type_of(e->graph, node->in[0]), *b = ir_type_of(e->graph, node->in[1]),
+                *out = ir_type_of(e->graph, node->out[0]);
+  return out->dtype == TD_F32 && a->rank >= (node->op->id == OP_td_mix ? 2 : 3) && b->rank >= 2 &&
+         kern_select(KERN_MATMUL, TD_BF16, e->setting->isa) && is_large(a->dims[a->rank - 2]) &&
+         is_large(a->dims[a->rank - 1]) && is_large(b->dims[b->rank - 1]);
+}
+
 static td_status visit(passes_edit *e, ir_node id) {
   const ir_node_def node = *ir_node_of(e->graph, id);
-  const bool mix = node.op->id == OP_td_mix;
-  if ((!mix && node.op->id != OP_aten_matmul) || passes_precision(e, &node) != KERN_PRECISION_BF16) return TD_OK;
-  const ir_type *a = ir_type_of(e->graph, node.in[0]), *b = ir_type_of(e->graph, node.in[1]),
-                *out = ir_type_of(e->graph, node.out[0]);
-  if (out->dtype != TD_F32 || a->rank < (mix ? 2 : 3) || b->rank < 2 ||
-      !kern_select(KERN_MATMUL, TD_BF16, e->setting->isa))
-    return TD_OK;
-  if (!is_large(a->dims[a->rank - 2]) || !is_large(a->dims[a->rank - 1]) || !is_large(b->dims[b->rank - 1]))
+  if ((node.op->id != OP_td_mix && node.op->id != OP_aten_matmul) ||
+      passes_precision(e, &node) != KERN_PRECISION_BF16 || !passes_takes_pairs(e, &node))
     return TD_OK;
   base_arg args[IR_NODE_ARGS];
   uint32_t count = ir_node_args(&node, args);

@@ -121,6 +121,9 @@ bool passes_order(const ir_node_def *permute, int32_t rank, int64_t *order);
  * they are stored in it; TD_F32: there is none. */
 td_dtype passes_half_of(const base_tensor *w);
 
+/* pairs.c: are there tiles for a matmul or a td::mix of these sizes, whose operands may be rounded to bf16? */
+bool passes_takes_pairs(const passes_edit *e, const ir_node_def *node);
+
 /* ---- ranges (range.c) ---- */
 
 /* What no element of `v` exceeds in magnitude, but for rounding in f32, where the elements of all it is made of are

@@ -173,6 +173,70 @@ static void expect_pairs(const compile_setting *setting, const char *how) {
   rig_close(&r);
 }
 
+/* ---- quantisation ---- */
+
+static const struct {
+  float scale;
+  const char *type;
+  td_dtype dtype;
+  int zero, least, most;
+} quantised[] = {{0.1f, "i8", TD_I8, 0, -128, 127},
+                 {0x1.7eb468p-8f, "u8", TD_U8, 130, 0, 255},
+                 {0x1.fffffep+3f, "u8", TD_U8, 0, 0, 255},
+                 {0x1.555556p-60f, "i16", TD_I16, -5, -32768, 32767}};
+enum { QUANTISED = sizeof quantised / sizeof *quantised };
+
+/* What is halfway between two whole numbers of a scale, and its neighbours; or any of the sets. */
+static void fill_halves(float *x, int set) {
+  fill(x, set % SETS);
+  if (set < SETS) return;
+  for (uint32_t i = 0; i < SAMPLES; i++) {
+    x[i] = quantised[set - SETS].scale * ((float)(i / 5) - 6500.5f);
+    for (uint32_t k = 0; k < 4; k++)
+      if (i % 5 > k) x[i] = nextafterf(x[i], k < 2 ? INFINITY : -INFINITY);
+  }
+}
+
+static void expect_stored(uint32_t q, const char *how, const float *x, const base_tensor *y, const float *back) {
+  for (int64_t i = 0; i < SAMPLES; i++) {
+    const float ratio = nearbyintf(x[i] / quantised[q].scale) + (float)quantised[q].zero;
+    const double want = fmin(fmax((double)ratio, quantised[q].least), quantised[q].most);
+    const float wide = (float)(want - quantised[q].zero) * quantised[q].scale;
+    if (base_load_f64(y->dtype, y->data, i) == want && back[i] == wide && !signbit(back[i]) == !signbit(wide)) continue;
+    fail_msg("%s, %.9g in units of %.9g is %g and %.9g back; %g and %.9g are right", how, (double)x[i],
+             (double)quantised[q].scale, base_load_f64(y->dtype, y->data, i), (double)back[i], want, (double)wide);
+  }
+}
+
+/* Bit by bit as a division, a rounding and limits give it. */
+static void expect_quantised(const compile_setting *setting, const char *how) {
+  static float x[SAMPLES];
+  const int64_t count = SAMPLES;
+  base_text text = {.allocator = &base_libc_allocator};
+  rig r;
+  base_text_print(&text, "input %%0 \"x\": f32[n]\n");
+  for (uint32_t q = 0; q < QUANTISED; q++)
+    base_text_print(&text,
+                    "const %%%u: f32[] = {%.9g}\nconst %%%u: %s[] = {%d}\n%%%u = td::quantize_linear(%%0, %%%u, %%%u) "
+                    "{dtype = %s}\n%%%u = td::dequantize_linear(%%%u, %%%u, %%%u) {dtype = f32}\n",
+                    4 * q + 1, (double)quantised[q].scale, 4 * q + 2, quantised[q].type, quantised[q].zero, 4 * q + 3,
+                    4 * q + 1, 4 * q + 2, quantised[q].type, 4 * q + 4, 4 * q + 3, 4 * q + 1, 4 * q + 2);
+  for (uint32_t q = 0; q < 4 * QUANTISED; q += 4)
+    base_text_print(&text, "output \"y%u\" %%%u\noutput \"x%u\" %%%u\n", q, q + 3, q, q + 4);
+  rig_open_as(&r, text.at, NULL, setting);
+  assert_int_equal(r.plan->steps.count, 1);
+  for (int set = 0; set < SETS + QUANTISED; set++) {
+    fill_halves(x, set);
+    const base_value value = {.kind = BASE_TENSOR, .tensor = base_tensor_of(x, TD_F32, 1, &count)};
+    assert_int_equal(run_set_input(r.session, 0, &value, &r.err), TD_OK);
+    rig_run(&r);
+    for (uint32_t q = 0; q < QUANTISED; q++)
+      expect_stored(q, how, x, rig_output(&r, 2 * q), rig_output(&r, 2 * q + 1)->data);
+  }
+  rig_close(&r);
+  base_text_free(&text);
+}
+
 /* ---- of f64 ---- */
 
 static long double sigmoid_of(long double x) { return 1 / (1 + expl(-x)); }
@@ -376,6 +440,7 @@ static void functions_keep_their_bounds(void **state) {
     compile_setting setting = {.backend = compile_find_backend("interp"), .isa = levels[i].isa};
     expect_functions(&setting, levels[i].name);
     expect_pairs(&setting, levels[i].name);
+    expect_quantised(&setting, levels[i].name);
     expect_scans(&setting, levels[i].name);
     setting.options.disabled_kernels = "kern_fused_scalar,kern_fused_vector,kern_fused_avx2,kern_fused_avx512";
     expect_scans(&setting, "by the plain loops");
@@ -389,6 +454,7 @@ static void functions_keep_their_bounds(void **state) {
     if (!setting.options.cc) continue;
     expect_functions(&setting, how);
     expect_pairs(&setting, how);
+    expect_quantised(&setting, how);
     expect_doubles(&setting, how);
     expect_double_powers(&setting, how);
     expect_scans(&setting, how);

@@ -280,8 +280,54 @@ static void sums_that_i32_may_not_hold_stay(void **state) {
   free(text);
 }
 
+/* Products of two activations are taken between whole numbers, by tiles where there are such. */
+#define DEQUANTISED(a, b, z)                                                                            \
+  "input %0 \"a\": u8[" a "]\ninput %1 \"b\": i8[" b "]\nconst %2: f32[] = {0.5}\nconst %3: u8[] = {" z \
+  "}\n"                                                                                                 \
+  "const %4: f32[] = {0.25}\n%5 = td::dequantize_linear(%0, %2, %3) {dtype = f32}\n"                    \
+  "%6 = td::dequantize_linear(%1, %4) {dtype = f32}\n%7 = aten::matmul(%5, %6)\noutput \"y\" %7\n"
+
+static void activations_are_multiplied_as_whole_numbers(void **state) {
+  (void)state;
+  static const char before[] = DEQUANTISED("2, 16, 17", "2, 17, 18", "7");
+#define CENTRED(pairs)                                                                                              \
+  "input %0 \"a\": u8[2, 16, 17]\ninput %1 \"b\": i8[2, 17, 18]\nconst %2: f32[] = {7}\n"                           \
+  "const %3: f32[] = {0.125}\n%4 = aten::_to_copy(%0) {dtype = f32, saturate = true, round_mode = \"up\"}: f32[2, " \
+  "16, 17]\n"                                                                                                       \
+  "%5 = aten::sub(%4, %2): f32[2, 16, 17]\n%6 = aten::_to_copy(%1) {dtype = f32, saturate = true, round_mode = "    \
+  "\"up\"}: f32[2, 17, 18]\n"                                                                                       \
+  "%7 = aten::matmul(%5, %6)" pairs                                                                                 \
+  ": f32[2, 16, 18]\n%8 = aten::mul(%7, %3): f32[2, 16, 18]\n"                                                      \
+  "output \"y\" %8\n"
+  expect_change_at(level_of("avx2"), "int8", before, CENTRED(""), 1);
+  expect_change_at(level_of("avx512_amx"), "int8", before, CENTRED(" {pairs = true}"), 1);
+  expect_same_numbers_on_levels(before);
+  expect_same_numbers_on_levels(DEQUANTISED("2, 16, 521", "2, 521, 18", "130"));
+}
+
+/* 515 products of at most 255 and 128 are beyond 2^24; of 514, not. */
+static void sums_that_f32_may_not_hold_stay(void **state) {
+  (void)state;
+  static const char *const texts[] = {DEQUANTISED("1, 2, 514", "1, 514, 2", "0"),
+                                      DEQUANTISED("1, 2, 515", "1, 515, 2", "0"),
+                                      DEQUANTISED("1, 2, 515", "1, 515, 2", "128")};
+  const passes_setting setting = {.isa = level_of("avx2")};
+  for (uint32_t i = 0; i < 3; i++) {
+    base_arena *arena = base_arena_new(&base_libc_allocator);
+    ir_graph *graph = parse_graph(arena, texts[i], &base_libc_allocator);
+    td_error err;
+    uint32_t changes = 0;
+    assert_int_equal(find_pass("int8")->run(graph, &setting, &changes, &err), TD_OK);
+    assert_int_equal(changes, i != 1);
+    ir_graph_free(graph);
+    base_arena_free(arena);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(a_dynamic_product_takes_its_operand_in_f32),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(activations_are_multiplied_as_whole_numbers),
+                                     cmocka_unit_test(sums_that_f32_may_not_hold_stay),
+                                     cmocka_unit_test(a_dynamic_product_takes_its_operand_in_f32),
                                      cmocka_unit_test(weights_beyond_a_byte_stay),
                                      cmocka_unit_test(numbers_stay),
                                      cmocka_unit_test(static_products_keep_their_numbers),

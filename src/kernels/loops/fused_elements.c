@@ -41,6 +41,7 @@
 #define v_sub(x, y) ((x) - (y))
 #define v_mul(x, y) ((x) * (y))
 #define v_div(x, y) ((x) / (y))
+#define v_over(x, y) ((x) / (y))
 #define v_eq(x, y) ((x) == (y))
 #define v_lt(x, y) ((x) < (y))
 #define v_le(x, y) ((x) <= (y))

@@ -314,6 +314,15 @@ V_INLINE vf v_hardswish(vf x) {
   return v_mul(x, v_mul(gate, v_set(1.0f / 6)));
 }
 
+/* x / y, rounded once, of what is far from the ends of the type's range. Made for a y of many x: a quotient by a
+ * rounded reciprocal is corrected by what it leaves of x, which is exact (Brisebarre, Muller, Raina 2004, Accelerating
+ * correctly rounded floating-point division when the divisor is known in advance). */
+V_INLINE vf v_over(vf x, vf y) {
+  if (!V_FUSED) return v_div(x, y);
+  const vf reciprocal = v_div(v_set(1), y), near = v_mul(x, reciprocal);
+  return v_fma(v_fnma(near, y, x), reciprocal, near);
+}
+
 /* ---- the nearest numbers of narrower types, ties to even ---- */
 
 /* `bits` without the last `count`, rounded; what overflows is the next power of 2. */

@@ -135,6 +135,21 @@ static td_status quantize_reference(const base_call *call) {
   return TD_OK;
 }
 
+/* One scale that is known, and above 0: one function for all but the zero point, which also makes 0 of -0. */
+static bool lower_known_scale(const ir_kernel_query *query, loop_build *b, double low, double most) {
+  static const double least_scale = 0x1p-100; /* so that no quotient is near the ends of f32 */
+  double scale, zero = 0;
+  const bool shifted = query->in_count > 2 && query->in[2];
+  if (!ops_lower_number(query, 1, &scale) || (shifted && !ops_lower_number(query, 2, &zero)) || scale < least_scale ||
+      scale > 1 / least_scale)
+    return false;
+  const double numbers[] = {scale, low - zero, most - zero};
+  uint16_t q = loop_scalar(b, BASE_SCALAR_quantise, b->in[0], LOOP_NONE, LOOP_NONE, numbers, 3);
+  if (low < zero) q = loop_binary(b, BASE_SCALAR_add, q, loop_float(b, BASE_TYPE_F32, zero));
+  b->out = loop_cast(b, q, base_type_of(query->out[0].type.dtype));
+  return b->out != LOOP_NONE;
+}
+
 /* What is no number becomes the least value. */
 static bool lower_quantize(const ir_kernel_query *query, loop_build *b) {
   const td_dtype to = query->out[0].type.dtype;
@@ -142,6 +157,7 @@ static bool lower_quantize(const ir_kernel_query *query, loop_build *b) {
   uint16_t zero;
   if (!is_narrow(to) || loop_type_of(b, b->in[0]) != BASE_TYPE_F32 || !lower_scale(query, b, &zero)) return false;
   const double values = ldexp(1, (int)info->bits), low = info->is_signed ? -values / 2 : 0;
+  if (lower_known_scale(query, b, low, low + values - 1)) return true;
   const uint16_t least = loop_float(b, BASE_TYPE_F32, low), most = loop_float(b, BASE_TYPE_F32, low + values - 1);
   uint16_t q = loop_unary(b, BASE_SCALAR_round, loop_binary(b, BASE_SCALAR_div, b->in[0], b->in[1]));
   if (zero != LOOP_NONE) q = loop_binary(b, BASE_SCALAR_add, q, zero);

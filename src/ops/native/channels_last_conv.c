@@ -591,6 +591,10 @@ static const conv_case forward_cases[] = {
     {1, 2, 34, 1, 1, .in = {50}, .kernel = {7}, .padding = {3, 3}, .parts = BIAS, .act = KERN_ACT_tanh},
     {3, 1, 20, 3, 1, .in = {3, 5, 6}, .kernel = {2, 3, 3}, .stride = {2, 1, 1}, .dilation = {1, 1, 1},
      .padding = {1, 0, 1, 1, 1, 0}, .parts = BIAS | FRONT_ROWS},
+    /* taps of a row that are fewer tiles together; most parts of an epilogue */
+    {2, 2, 8, 112, 1, .in = {9, 21}, .kernel = {3, 3}, .parts = RESIDUAL | SCALE | SHIFT, .act = KERN_ACT_clamp},
+    {2, 1, 16, 70, 1, .in = {5, 40}, .kernel = {2, 5}, .parts = BIAS | RESIDUAL | SCALE, .act = KERN_ACT_leaky_relu,
+     .late = true},
 };
 
 static const conv_case transposed_cases[] = {

@@ -14,7 +14,7 @@
 typedef struct product {
   image_product amx; /* the first, so that its functions know the others */
   kern_epilogue e;
-  bool cheap; /* the epilogue is a bias, a residual, limits and a slope below 0, or a hardswish */
+  bool cheap; /* no chain, and the activation is limits and a slope below 0, or a hardswish */
   bool gated; /* a hardswish */
   float limits[2], slope;
   kern_chain *front;        /* makes the pixels of x; NULL: they are there */
@@ -128,11 +128,12 @@ static const char *make_lines(const image_product *amx, int64_t plane, int64_t f
 
 /* Rows of sums on their way to memory. */
 typedef struct rows_out {
-  const float *bias, *wide; /* NULL: none; the residual where it is f32, */
-  const uint16_t *half;     /* or where it is bf16 */
+  const float *bias, *scale, *shift; /* NULL: none; */
+  const float *wide;                 /* the residual where it is f32, */
+  const uint16_t *half;              /* or where it is bf16 */
   int64_t residual_pitch;
   float low, high, slope; /* max(t, slope t) of what is within limits: 1, or a leaky_relu's */
-  bool gated;
+  bool gated, late;       /* a hardswish; the activation comes last */
   char *to;
   int64_t pitch; /* bytes from row to row */
   bool narrow;   /* to bf16 */
@@ -144,67 +145,53 @@ V_INLINE vf bend(rows_out o, vf t, bool gated) {
   return o.slope < 1 ? v_max(t, v_mul(v_set(o.slope), t)) : t;
 }
 
-/* Columns [first, last). */
-static void put_part(rows_out o, const float *sums, int64_t rows, int64_t first, int64_t last) {
-  for (int64_t r = 0; r < rows; r++, sums += AMX_WIDTH)
-    for (int64_t i = first; i < last; i += V_LANES) {
-      const int64_t lanes = base_min_i64(V_LANES, last - i), at = r * o.residual_pitch + i;
-      char *to = o.to + r * o.pitch;
-      vf t = v_load(sums + i);
-      if (o.bias) t = v_add(t, v_load_n(o.bias + i, lanes));
-      if (o.half) t = v_add(t, p_load(o.half + at, lanes));
-      if (o.wide) t = v_add(t, v_load_n(o.wide + at, lanes));
-      t = bend(o, t, o.gated);
-      if (o.narrow) p_store((uint16_t *)(void *)to + i, t, lanes);
-      else v_store_n((float *)(void *)to + i, t, lanes);
-    }
-}
-
-/* Pairs of whole panels. */
-V_TEMPLATE void put_whole(rows_out o, const float *sums, int64_t rows, const int panels, const bool narrow,
-                          const bool gated) {
-  const float *wide = o.wide;
-  const uint16_t *half = o.half;
-  char *to = o.to;
-  vf bias[AMX_PANELS];
-  for (int i = 0; i < panels; i++) bias[i] = o.bias ? v_load(o.bias + i * V_LANES) : v_set(-0.0f);
-  for (int64_t r = 0; r < rows; r++, sums += AMX_WIDTH, to += o.pitch) {
-    vf t[AMX_PANELS];
-    V_UNROLL
-    for (int i = 0; i < panels; i++) {
-      t[i] = v_add(v_load(sums + i * V_LANES), bias[i]);
-      if (half) t[i] = v_add(t[i], p_load(half + i * V_LANES, V_LANES));
-      if (wide) t[i] = v_add(t[i], v_load(wide + i * V_LANES));
-      t[i] = bend(o, t[i], gated);
-      if (!narrow) v_store((float *)(void *)to + i * V_LANES, t[i]);
-    }
-    V_UNROLL
-    for (int i = 0; narrow && i < panels; i += 2) {
+/* All rows of some columns from `column` on, then the next ones: what is theirs stays in registers. `lanes`: of a
+ * single panel. */
+V_TEMPLATE void put_columns(rows_out o, const float *sums, int64_t rows, int64_t column, int64_t lanes,
+                            const int panels, const bool narrow, const bool gated) {
+  const bool scaled = o.scale || o.shift;
+  char *to = o.to + column * (narrow ? 2 : 4);
+  vf bias[AMX_PANELS], scale[AMX_PANELS], shift[AMX_PANELS], t[AMX_PANELS];
+#define PART(load, from) panels > 1 ? load((from) + i * V_LANES, V_LANES) : load(from, lanes)
+#define EACH(condition, to, value) \
+  if (condition) V_UNROLL          \
+  for (int i = 0; i < panels; i++) to[i] = value
+  EACH(true, bias, o.bias ? PART(v_load_n, o.bias + column) : v_set(-0.0f));
+  EACH(scaled, scale, o.scale ? PART(v_load_n, o.scale + column) : v_set(1));
+  EACH(scaled, shift, o.shift ? PART(v_load_n, o.shift + column) : v_set(-0.0f));
+  for (int64_t r = 0, at = column; r < rows; r++, sums += AMX_WIDTH, to += o.pitch, at += o.residual_pitch) {
+    EACH(true, t, v_add(v_load(sums + column + i * V_LANES), bias[i]));
+    EACH(!o.late, t, bend(o, t[i], gated));
+    EACH(o.half, t, v_add(t[i], PART(p_load, o.half + at)));
+    EACH(o.wide, t, v_add(t[i], PART(v_load_n, o.wide + at)));
+    EACH(scaled, t, v_add(v_mul(t[i], scale[i]), shift[i]));
+    EACH(o.late, t, bend(o, t[i], gated));
+    for (int i = 0; narrow && i + 1 < panels; i += 2) {
       const vf pairs = p_round_two(t[i], t[i + 1]);
       memcpy(to + i * V_LANES * 2, &pairs, sizeof pairs);
     }
-    if (half) half += o.residual_pitch;
-    if (wide) wide += o.residual_pitch;
+    for (int i = 0; !narrow && panels > 1 && i < panels; i++) v_store((float *)(void *)to + i * V_LANES, t[i]);
+    if (panels == 1 && narrow) p_store((uint16_t *)(void *)to, t[0], lanes);
+    if (panels == 1 && !narrow) v_store_n((float *)(void *)to, t[0], lanes);
   }
-}
-
-V_TEMPLATE void put_panels(rows_out o, const float *sums, int64_t rows, const int panels) {
-  if (o.gated && o.narrow) put_whole(o, sums, rows, panels, true, true);
-  else if (o.gated) put_whole(o, sums, rows, panels, false, true);
-  else if (o.narrow) put_whole(o, sums, rows, panels, true, false);
-  else put_whole(o, sums, rows, panels, false, false);
+#undef EACH
+#undef PART
 }
 
 static void put_rows(const rows_out *o, const float *sums, int64_t rows, int64_t columns) {
-  enum { FEW = 2 };
-  const bool all = columns == AMX_WIDTH, few = !all && columns >= FEW * V_LANES;
-  if (all) put_panels(*o, sums, rows, AMX_PANELS);
-  if (few) put_panels(*o, sums, rows, FEW);
-  if (!all) put_part(*o, sums, rows, few ? FEW * V_LANES : 0, columns);
+  enum { PAIR = 2 * V_LANES };
+  if (columns == AMX_WIDTH && !o->gated && o->narrow) put_columns(*o, sums, rows, 0, 0, AMX_PANELS, true, false);
+  if (columns == AMX_WIDTH && !o->gated && !o->narrow) put_columns(*o, sums, rows, 0, 0, AMX_PANELS, false, false);
+  int64_t i = columns == AMX_WIDTH && !o->gated ? columns : 0;
+  for (; i + PAIR <= columns; i += PAIR)
+    if (o->gated) put_columns(*o, sums, rows, i, 0, 2, o->narrow, true);
+    else put_columns(*o, sums, rows, i, 0, 2, o->narrow, false);
+  for (; i < columns; i += V_LANES)
+    put_columns(*o, sums, rows, i, base_min_i64(V_LANES, columns - i), 1, o->narrow, o->gated);
 }
 
-/* All of an epilogue that has more than a bias, an activation and a residual, in place. */
-static void finish_dear(kern_epilogue *e, const rows_out *o, float *sums, int64_t rows, int64_t columns) {
+/* All of an epilogue with a chain, in place. */
+static void finish_chain(kern_epilogue *e, const rows_out *o, float *sums, int64_t rows, int64_t columns) {
   float wide[AMX_MOST_ROWS * AMX_WIDTH];
   for (int64_t r = 0; o->half && r < rows; r++)
     for (int64_t i = 0; i < columns; i += V_LANES) {
@@ -216,12 +203,36 @@ static void finish_dear(kern_epilogue *e, const rows_out *o, float *sums, int64_
   KERN_NAME(epilogue_rows)(e, sums, AMX_WIDTH, rows, columns);
 }
 
+static bool has_parts(const rows_out *o) { return o->bias || o->scale || o->shift || o->wide || o->half; }
+
+/* What of an epilogue is not cheap, and what comes before it, in place; *o is what comes behind. */
+static void finish_dear(kern_epilogue *e, rows_out *o, float *sums, int64_t rows, int64_t columns) {
+  static const rows_out none = {.low = -INFINITY, .high = INFINITY, .slope = 1};
+  rows_out all = *o, before = none;
+  *o = none;
+  o->to = all.to, o->pitch = all.pitch, o->narrow = all.narrow;
+  if (e->chain) {
+    finish_chain(e, &all, sums, rows, columns);
+    return;
+  }
+  rows_out *parts = e->late ? &before : o;
+  parts->scale = all.scale, parts->shift = all.shift;
+  parts->wide = all.wide, parts->half = all.half, parts->residual_pitch = all.residual_pitch;
+  before.bias = all.bias;
+  before.to = (char *)sums;
+  before.pitch = AMX_WIDTH * (int64_t)sizeof *sums;
+  if (has_parts(&before)) put_rows(&before, sums, rows, columns);
+  KERN_NAME(epilogue_act)(e, sums, AMX_WIDTH, rows, columns);
+}
+
 static void finish(const image_product *amx, float *sums, int64_t pixel, int64_t rows, int64_t group, int64_t column,
                    int64_t columns) {
   const product *p = (const product *)amx;
   column += group * amx->c.group_out;
   kern_epilogue e = kern_epilogue_at(&p->e, pixel, column);
   rows_out all = {.bias = e.bias,
+                  .scale = e.scale,
+                  .shift = e.shift,
                   .wide = e.residual,
                   .half = p->residual ? p->residual + pixel * p->residual_pitch + column : NULL,
                   .residual_pitch = p->residual ? p->residual_pitch : e.residual_pitch,
@@ -229,29 +240,11 @@ static void finish(const image_product *amx, float *sums, int64_t pixel, int64_t
                   .high = p->limits[1],
                   .slope = p->slope,
                   .gated = p->gated,
+                  .late = e.late,
                   .to = p->out + (pixel * p->out_pitch + column) * p->out_size,
                   .pitch = p->out_pitch * p->out_size,
                   .narrow = p->out_size < (int64_t)sizeof *sums};
-  const bool more = e.scale || e.shift || e.chain, residual = all.half || all.wide;
-  if (!p->cheap || (residual && !e.late && e.act != KERN_ACT_none)) {
-    rows_out in_place = all;
-    all.bias = NULL;
-    all.low = in_place.low = -INFINITY;
-    all.high = in_place.high = INFINITY;
-    all.slope = in_place.slope = 1;
-    all.gated = in_place.gated = false;
-    if (more) {
-      finish_dear(&e, &in_place, sums, rows, columns);
-    } else {
-      in_place.to = (char *)sums;
-      in_place.pitch = AMX_WIDTH * (int64_t)sizeof *sums;
-      in_place.narrow = false;
-      if (!e.late) in_place.half = NULL, in_place.wide = NULL;
-      if (in_place.bias || in_place.half || in_place.wide) put_rows(&in_place, sums, rows, columns);
-      KERN_NAME(epilogue_act)(&e, sums, AMX_WIDTH, rows, columns);
-    }
-    if (more || e.late) all.half = NULL, all.wide = NULL;
-  }
+  if (!p->cheap) finish_dear(&e, &all, sums, rows, columns);
   put_rows(&all, sums, rows, columns);
 }
 
@@ -412,17 +405,27 @@ static void join_groups(product *p) {
   }
 }
 
+/* Are the taps of a row, which lie side by side in the image as in the weights, fewer blocks together? */
+static bool joins_taps(const product *p) {
+  const kern_conv *c = &p->amx.c;
+  const kern_conv_axis *a = &c->axis[2];
+  const int64_t pairs = c->stored / 2, row = pairs * a->kernel;
+  return a->stride == 1 && a->dilation == 1 && p->shared <= 1 && p->taken == c->group_in &&
+         KERN_PART_NAME(image_spread)(c->stored, p->amx.size) == c->stored && kern_tiles_depth(2 * row) == 2 * row &&
+         base_ceil_div(row, AMX_ROWS) < base_ceil_div(pairs, AMX_ROWS) * a->kernel;
+}
+
 static void set_sizes(product *p, int64_t x_pitch) {
   image_product *amx = &p->amx;
   const kern_conv *c = &amx->c;
   const kern_conv_axis *a = c->axis;
   const bool merged = KERN_PART_NAME(image_merge_lines)(&amx->c), planes = c->channels_first;
-  const int64_t pairs = c->stored / 2;
   amx->size = sizeof(uint16_t);
   join_groups(p);
   const int64_t pitch = p->front ? p->taken : x_pitch;
   amx->weights = sizeof(uint32_t);
-  amx->rows = planes;
+  amx->rows = planes || joins_taps(p);
+  const int64_t pairs = c->stored / 2 * (amx->rows && !planes ? a[2].kernel : 1);
   amx->blocks = base_ceil_div(pairs, AMX_ROWS);
   amx->words = amx->blocks ? pairs / amx->blocks : 0;
   amx->lies = merged && !p->front && p->x_size == amx->size && c->stored == c->group_in;
@@ -488,7 +491,7 @@ static td_status multiply(const base_call *call, product *p) {
   p->slope = leaky ? p->e.a : 1;
   p->gated = p->e.act == KERN_ACT_hardswish;
   p->cheap = kern_epilogue_cheap(&p->e, p->limits) || leaky || p->gated;
-  p->cheap &= !p->e.scale && !p->e.shift && !p->e.chain;
+  p->cheap &= !p->e.chain;
   set_sizes(p, kern_pitch(x));
   if (p->nbits && base_attr_int(call->attrs, KERN_NBITS_X_BITS) == 16) TRY(take_two_parts(call, p));
   KERN_PART_NAME(image_cut)(&p->amx, call->workers);

@@ -1,9 +1,12 @@
-/* padding.c -- zeros around an image that a convolution reads are its own padding:
+/* padding.c -- zeros around an image that a convolution reads are its own padding, and taps that meet nothing else go:
  *
  *     convolution(constant_pad_nd(x, pads))  ->  convolution(x) {padding = pads + padding}
+ *     convolution(x, w)                      ->  convolution(x, some taps of w) {padding = what these reach beside x}
  *
- * Requires: a verified graph; pads known, not negative, over spatial dimensions. Keeps: types, numbers. Breaks:
- * nothing. */
+ * Images that are smaller than a window, as that of a large rate of dilation, have such taps.
+ *
+ * Requires: a verified graph; pads known, not negative, over spatial dimensions; sizes of the image known, and weights
+ * constant. Keeps: types, numbers. Breaks: nothing. */
 #include "passes/passes_priv.h"
 
 #include <string.h>
@@ -40,10 +43,7 @@ static bool read_padding(const passes_edit *e, const ir_node_def *pad, int32_t r
   return true;
 }
 
-static td_status visit(passes_edit *e, ir_node id) {
-  const ir_node_def *node = ir_node_of(e->graph, id);
-  if (node->op->id != OP_aten_convolution || passes_int(node, "transposed") || *passes_str(node, "auto_pad"))
-    return TD_OK;
+static td_status take_zeros(passes_edit *e, ir_node id, const ir_node_def *node) {
   const ir_node_def *pad = passes_producer(e, node->in[0], OP_aten_constant_pad_nd);
   const int32_t rank = ir_type_of(e->graph, node->in[0])->rank, spatial = rank - 2;
   int64_t padding[2 * SPATIAL] = {0};
@@ -62,6 +62,88 @@ static td_status visit(passes_edit *e, ir_node id) {
   const ir_new_node spec = {.in = in, .in_count = conv.in_count, .args = args, .arg_count = count};
   TRY(passes_add(e, id, conv.op->id, spec, pad, &made));
   return passes_take_place(e, id, made);
+}
+
+/* An axis of a window and of the image under it. */
+typedef struct axis {
+  int64_t in, out, stride, dilation, before, behind; /* these two: padding */
+  int64_t first, taps;
+} axis;
+
+/* False: a size is open, or one that no image has. */
+static bool read_axis(const ir_node_def *conv, const ir_type *x, const ir_type *y, const base_tensor *w, uint32_t i,
+                      axis *a) {
+  const uint32_t spatial = (uint32_t)w->rank - 2;
+  *a = (axis){.in = x->dims[2 + i],
+              .out = y->dims[2 + i],
+              .stride = passes_int_at(conv, "stride", i, 1),
+              .dilation = passes_int_at(conv, "dilation", i, 1),
+              .before = passes_int_at(conv, "padding", i, 0),
+              .behind = passes_int_at(conv, "padding", spatial + i, 0),
+              .taps = w->dims[2 + i]};
+  const int64_t sizes[] = {a->in, a->out, a->stride, a->dilation, a->before, a->behind, a->taps};
+  for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+    if (sizes[k] < 0 || sizes[k] > INT32_MAX) return false;
+  return a->out > 0 && a->stride > 0 && a->dilation > 0;
+}
+
+/* Leaves out the first taps and the last ones from which no element of the output sees one of the image. */
+static bool cut_taps(axis *a) {
+  const int64_t taps = a->taps;
+  for (; a->taps > 1 && a->before >= a->dilation && (a->out - 1) * a->stride < a->before; a->first++, a->taps--)
+    a->before -= a->dilation;
+  for (; a->taps > 1 && a->behind >= a->dilation && (a->taps - 1) * a->dilation - a->before >= a->in; a->taps--)
+    a->behind -= a->dilation;
+  return a->taps < taps;
+}
+
+/* The taps of `some`, which shows a part of `w`, as weights of their own. */
+static td_status take_taps(passes_edit *e, const base_tensor *w, base_tensor some, ir_value *made) {
+  const ir_scaled *later = passes_scaled_of(e->graph, w); /* then w's elements are not there yet */
+  base_tensor dense = base_tensor_of(NULL, w->dtype, w->rank, some.dims);
+  const int64_t count = base_tensor_numel(&dense);
+  dense.data = base_arena_alloc_uncleared(e->graph->constants, base_tensor_bytes(&dense) + 1, 64);
+  if (!dense.data) return base_no_memory(e->err, "weights");
+  if (later) some.data = (char *)later->from.data + ((char *)some.data - (char *)w->data);
+  base_tensor_pack(dense.data, &some);
+  for (int64_t i = 0; later && i < count; i++) ((float *)dense.data)[i] *= later->scale[i / (count / w->dims[0])];
+  return ir_add_constant(e->graph, &dense, NULL, made, e->err);
+}
+
+static td_status drop_taps(passes_edit *e, ir_node id, const ir_node_def *node) {
+  const base_tensor *w = passes_constant(e, node, 1);
+  const ir_type *x = ir_type_of(e->graph, node->in[0]), *y = ir_type_of(e->graph, node->out[0]);
+  if (!w || w->rank != x->rank || w->rank < 3 || w->rank > 2 + SPATIAL) return TD_OK;
+  const uint32_t spatial = (uint32_t)w->rank - 2;
+  base_tensor some = *w;
+  int64_t padding[2 * SPATIAL];
+  bool fewer = false;
+  for (uint32_t i = 0; i < spatial; i++) {
+    axis a;
+    if (!read_axis(node, x, y, w, i, &a)) return TD_OK;
+    fewer |= cut_taps(&a);
+    padding[i] = a.before;
+    padding[spatial + i] = a.behind;
+    some.dims[2 + i] = a.taps;
+    some.data = base_at(&some, a.first * some.strides[2 + i]);
+  }
+  if (!fewer) return TD_OK;
+  base_arg args[IR_NODE_ARGS];
+  const ir_node_def conv = *node; /* the graph's nodes move */
+  const uint32_t count = ir_node_args(&conv, args);
+  ir_value in[3] = {conv.in[0], IR_NO_VALUE, conv.in_count > 2 ? conv.in[2] : IR_NO_VALUE}, made;
+  TRY(take_taps(e, w, some, &in[1]));
+  *passes_arg(args, count, "padding") = ARG_INTS("padding", padding, 2 * spatial);
+  const ir_new_node spec = {.in = in, .in_count = conv.in_count, .args = args, .arg_count = count};
+  TRY(passes_add(e, id, conv.op->id, spec, NULL, &made));
+  return passes_take_place(e, id, made);
+}
+
+static td_status visit(passes_edit *e, ir_node id) {
+  const ir_node_def *node = ir_node_of(e->graph, id);
+  if (node->op->id != OP_aten_convolution || passes_int(node, "transposed") || *passes_str(node, "auto_pad"))
+    return TD_OK;
+  return passes_producer(e, node->in[0], OP_aten_constant_pad_nd) ? take_zeros(e, id, node) : drop_taps(e, id, node);
 }
 
 td_status passes_padding(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {

@@ -23,6 +23,7 @@ struct image_product {
   /* ---- what a kernel says ---- */
   int64_t size;          /* bytes of an element of the image */
   bool rows, gathered;   /* runs are rows of taps */
+  bool zeros;            /* what lies beside x adds nothing to a sum */
   int64_t blocks, words; /* of a run; words of 32 bits of a block */
   int64_t channels;      /* elements of a pixel of the image */
   const char *x;

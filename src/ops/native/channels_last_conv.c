@@ -593,8 +593,8 @@ static const conv_case forward_cases[] = {
      .padding = {1, 0, 1, 1, 1, 0}, .parts = BIAS | FRONT_ROWS},
     /* taps of a row that are fewer tiles together; most parts of an epilogue */
     {2, 2, 8, 112, 1, .in = {9, 21}, .kernel = {3, 3}, .parts = RESIDUAL | SCALE | SHIFT, .act = KERN_ACT_clamp},
-    {2, 1, 16, 70, 1, .in = {5, 40}, .kernel = {2, 5}, .parts = BIAS | RESIDUAL | SCALE, .act = KERN_ACT_leaky_relu,
-     .late = true},
+    {2, 1, 16, 70, 1, .in = {5, 40}, .kernel = {2, 5}, .parts = RESIDUAL | SCALE, .act = KERN_ACT_relu, .late = true},
+    {2, 1, 576, 80, 1, .in = {7, 5}, .kernel = {3, 3}, .stride = {1, 1}, .dilation = {6, 6}, .padding = {6, 6, 6, 6}},
 };
 
 static const conv_case transposed_cases[] = {

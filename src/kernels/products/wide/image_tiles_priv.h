@@ -94,36 +94,52 @@ static void finish_rows(const image_product *p, const block *b, float *sums, int
 typedef struct rows_cut {
   int64_t spans, count, tall, tiles;
   int64_t run, runs; /* of each sum: the others come before and behind */
+  bool lines;        /* a span is a line, whose runs beside x may be left out */
 } rows_cut;
+
+/* Runs [*first, *end) of a window that are not beside x for all of an output line; one at least. */
+static void find_seen(const image_product *p, int64_t line, int64_t *first, int64_t *end) {
+  const kern_conv_axis *y = &p->c.axis[1];
+  const int64_t row = p->rows ? 1 : p->c.axis[2].kernel, at = line * y->stride - y->begin;
+  *first = base_min_i64(base_ceil_div(base_max_i64(-at, 0), y->dilation), y->kernel - 1);
+  *end = base_min_i64(base_ceil_div(base_max_i64(y->in - at, 0), y->dilation), y->kernel);
+  *end = base_max_i64(*end, *first + 1) * row;
+  *first *= row;
+}
 
 /* A tile, counted over all spans, times some panels. */
 static void multiply_tile(const image_product *p, const block *b, const rows_cut *cut, int64_t tile, int64_t panel,
                           int64_t panels) {
   _Alignas(64) float own[IMAGE_ROWS * IMAGE_WIDTH];
   float *sums = cut->runs < p->runs ? p->partial + tile * (IMAGE_ROWS * IMAGE_WIDTH) : own;
-  const int64_t first = tile / cut->tiles * p->line, row = tile % cut->tiles * cut->tall;
+  const int64_t span = tile / cut->tiles, first = span * p->line, row = tile % cut->tiles * cut->tall;
+  int64_t run = 0, end = p->runs; /* that are seen */
+  if (cut->lines) find_seen(p, b->y + span, &run, &end);
+  const int64_t from_run = base_max_i64(cut->run, run), to_run = base_min_i64(cut->run + cut->runs, end);
+  if (from_run >= to_run && p->runs > 0) return;
   const int64_t from = IMAGE_OVERLAPS ? base_min_i64(row, cut->count - cut->tall) : row, done = row - from;
   const int64_t rows = base_min_i64(cut->tall, cut->count - from);
   const int64_t pixel = p->pixel * p->size, block_bytes = p->words * (int64_t)sizeof(uint32_t);
   const int64_t column = panel * V_LANES, columns = base_min_i64(panels * V_LANES, p->c.group_out - column);
   const int64_t which = b->group * p->panels + panel;
   const char *w = p->unpack ? p->unpacked : p->w + which * p->panel;
-  const int32_t *start = cut->run ? (const int32_t *)sums : p->start ? p->start + which * V_LANES : NULL;
+  const bool begun = from_run > run;
+  const int32_t *start = begun ? (const int32_t *)sums : p->start ? p->start + which * V_LANES : NULL;
   const char *at = p->image + (first + from) * pixel + b->group * p->a_group + panel * p->a_panel;
   const product_tile t = {.a = {at, at + IMAGE_ROWS / 2 * pixel},
                           .a_pitch = pixel,
                           .a_block = block_bytes,
                           .a_panel = p->a_panel,
-                          .run = p->run + cut->run,
-                          .runs = cut->runs,
+                          .run = p->run + from_run,
+                          .runs = to_run - from_run,
                           .blocks = p->blocks,
                           .words = p->words,
-                          .b = w + cut->run * (p->panel / base_max_i64(p->runs, 1)),
+                          .b = w + from_run * (p->panel / base_max_i64(p->runs, 1)),
                           .b_block = p->words * V_LANES * p->weights,
                           .b_panel = p->panel,
                           .b_near = panels * p->panel < NEAR_BYTES,
                           .start = start,
-                          .start_pitch = cut->run ? IMAGE_WIDTH * (int64_t)sizeof *sums : 0,
+                          .start_pitch = begun ? IMAGE_WIDTH * (int64_t)sizeof *sums : 0,
                           .sums = sums,
                           .sums_pitch = IMAGE_WIDTH,
                           .scales = p->scales ? p->scales + which * p->scale_panel : NULL,
@@ -134,8 +150,7 @@ static void multiply_tile(const image_product *p, const block *b, const rows_cut
   for (int64_t r = 0; p->blocks == 0 && r < rows; r++)
     for (int64_t i = 0; i < panels * V_LANES; i++)
       ((int32_t *)(void *)sums)[r * IMAGE_WIDTH + i] = start ? start[i] : 0;
-  if (cut->run + cut->runs == p->runs)
-    finish_rows(p, b, sums + done * IMAGE_WIDTH, first + row, first + from + rows, column, columns);
+  if (to_run == end) finish_rows(p, b, sums + done * IMAGE_WIDTH, first + row, first + from + rows, column, columns);
 }
 
 /* Some panels times all tiles: some runs after the other where L2 does not hold the weights of all. */
@@ -156,17 +171,19 @@ static int64_t panels_of(int64_t group, int64_t quads, int64_t rest, int64_t *pa
   return base_min_i64(group, quads) * IMAGE_PANELS + (behind > 0 ? 2 : 0);
 }
 
-/* Panels [panel, end) of a block whose image is made. Tiles run on from line to line where that makes fewer. Where L1
- * holds the weights, rows of the result are written one after the other; else panels are. */
+/* Panels [panel, end) of a block whose image is made. Tiles run on from line to line where that makes fewer of all:
+ * how these are cut must not matter, as a weight that is infinite meets zeros beside x then. Where L1 holds the
+ * weights, rows of the result are written one after the other; else panels are. */
 static void multiply_block(const image_product *p, const block *b, int64_t panel, int64_t end) {
-  const int64_t width = p->c.axis[2].out, whole = (b->count - 1) * p->line + width;
-  const bool run_on = base_ceil_div(whole, IMAGE_ROWS) <= b->count * base_ceil_div(width, IMAGE_ROWS);
-  const int64_t count = run_on ? whole : width, tall = image_tall(count);
+  const int64_t width = p->c.axis[2].out, lines = p->c.axis[1].out, whole = (lines - 1) * p->line + width;
+  const bool run_on = base_ceil_div(whole, IMAGE_ROWS) <= lines * base_ceil_div(width, IMAGE_ROWS);
+  const int64_t count = run_on ? (b->count - 1) * p->line + width : width, tall = image_tall(count);
   const rows_cut cut = {.spans = run_on ? 1 : b->count,
                         .count = count,
                         .tall = tall,
                         .tiles = base_ceil_div(count, tall),
-                        .runs = p->runs};
+                        .runs = p->runs,
+                        .lines = p->zeros && p->c.axis[0].kernel == 1 && p->runs > 0 && !run_on};
   const int64_t quads = (end - panel) / IMAGE_PANELS, rest = (end - panel) % IMAGE_PANELS;
   const int64_t groups = quads + (IMAGE_THREES ? rest > 0 : rest / 2 + rest % 2);
   const bool near = !p->unpack && (end - panel) * p->panel <= NEAR_BYTES;

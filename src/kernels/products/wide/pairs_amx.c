@@ -441,6 +441,7 @@ static void set_sizes(product *p, int64_t x_pitch) {
   amx->take_pixels = merged ? take_pixels : NULL;
   amx->make_lines = p->front ? make_lines : NULL;
   amx->multiply = KERN_PART_NAME(amx_bf16);
+  amx->zeros = true;
   amx->finish = p->across ? keep_parts : p->shared > 1 ? finish_shared : finish;
   amx->finish_lines = p->across ? join_parts : NULL;
 }

@@ -157,8 +157,8 @@ V_TEMPLATE void put_columns(rows_out o, const float *sums, int64_t rows, int64_t
   if (condition) V_UNROLL          \
   for (int i = 0; i < panels; i++) to[i] = value
   EACH(true, bias, o.bias ? PART(v_load_n, o.bias + column) : v_set(-0.0f));
-  EACH(scaled, scale, o.scale ? PART(v_load_n, o.scale + column) : v_set(1));
-  EACH(scaled, shift, o.shift ? PART(v_load_n, o.shift + column) : v_set(-0.0f));
+  EACH(true, scale, o.scale ? PART(v_load_n, o.scale + column) : v_set(1));
+  EACH(true, shift, o.shift ? PART(v_load_n, o.shift + column) : v_set(-0.0f));
   for (int64_t r = 0, at = column; r < rows; r++, sums += AMX_WIDTH, to += o.pitch, at += o.residual_pitch) {
     EACH(true, t, v_add(v_load(sums + column + i * V_LANES), bias[i]));
     EACH(!o.late, t, bend(o, t[i], gated));

@@ -43,6 +43,19 @@ static bool read_padding(const passes_edit *e, const ir_node_def *pad, int32_t r
   return true;
 }
 
+/* The convolution of `x` and `w` instead, with this padding, in its place. */
+static td_status rebuild(passes_edit *e, ir_node id, ir_value x, ir_value w, const int64_t *padding, uint32_t spatial,
+                         const ir_node_def *also) {
+  const ir_node_def conv = *ir_node_of(e->graph, id); /* the graph's nodes move */
+  base_arg args[IR_NODE_ARGS];
+  const uint32_t count = ir_node_args(&conv, args);
+  ir_value in[] = {x, w, conv.in_count > 2 ? conv.in[2] : IR_NO_VALUE}, made;
+  *passes_arg(args, count, "padding") = ARG_INTS("padding", padding, 2 * spatial);
+  const ir_new_node spec = {.in = in, .in_count = conv.in_count, .args = args, .arg_count = count};
+  TRY(passes_add(e, id, conv.op->id, spec, also, &made));
+  return passes_take_place(e, id, made);
+}
+
 static td_status take_zeros(passes_edit *e, ir_node id, const ir_node_def *node) {
   const ir_node_def *pad = passes_producer(e, node->in[0], OP_aten_constant_pad_nd);
   const int32_t rank = ir_type_of(e->graph, node->in[0])->rank, spatial = rank - 2;
@@ -53,15 +66,7 @@ static td_status take_zeros(passes_edit *e, ir_node id, const ir_node_def *node)
   const int64_t *have = passes_ints(node, "padding", &own);
   for (uint32_t i = 0; i < own && i < 2 * (uint32_t)spatial; i++)
     if (!base_add_i64(padding[i], have[i], &padding[i])) return TD_OK;
-  base_arg args[IR_NODE_ARGS];
-  const ir_node_def conv = *node; /* the graph's nodes move */
-  uint32_t count = ir_node_args(&conv, args);
-  ir_value in[3] = {pad->in[0]}, made;
-  for (uint32_t i = 1; i < conv.in_count; i++) in[i] = conv.in[i];
-  *passes_arg(args, count, "padding") = ARG_INTS("padding", padding, 2 * (uint32_t)spatial);
-  const ir_new_node spec = {.in = in, .in_count = conv.in_count, .args = args, .arg_count = count};
-  TRY(passes_add(e, id, conv.op->id, spec, pad, &made));
-  return passes_take_place(e, id, made);
+  return rebuild(e, id, pad->in[0], node->in[1], padding, (uint32_t)spatial, pad);
 }
 
 /* An axis of a window and of the image under it. */
@@ -128,15 +133,9 @@ static td_status drop_taps(passes_edit *e, ir_node id, const ir_node_def *node) 
     some.data = base_at(&some, a.first * some.strides[2 + i]);
   }
   if (!fewer) return TD_OK;
-  base_arg args[IR_NODE_ARGS];
-  const ir_node_def conv = *node; /* the graph's nodes move */
-  const uint32_t count = ir_node_args(&conv, args);
-  ir_value in[3] = {conv.in[0], IR_NO_VALUE, conv.in_count > 2 ? conv.in[2] : IR_NO_VALUE}, made;
-  TRY(take_taps(e, w, some, &in[1]));
-  *passes_arg(args, count, "padding") = ARG_INTS("padding", padding, 2 * spatial);
-  const ir_new_node spec = {.in = in, .in_count = conv.in_count, .args = args, .arg_count = count};
-  TRY(passes_add(e, id, conv.op->id, spec, NULL, &made));
-  return passes_take_place(e, id, made);
+  ir_value taken;
+  TRY(take_taps(e, w, some, &taken));
+  return rebuild(e, id, node->in[0], taken, padding, spatial, NULL);
 }
 
 static td_status visit(passes_edit *e, ir_node id) {

@@ -1,4 +1,4 @@
-/* tile_bf16.c -- the tile of gemm_tile_priv.h where `k` counts pairs of bf16 (pairs_priv.h), in A as in B. A few sizes
+/* tile_bf16.c -- the tile of gemm_tile_priv.h where `k` counts pairs of bf16 (pairs_priv.h), in A as in B. Some sizes
  * serve all numbers of rows and panels: a row or panel that is missing is the last one again, and is not stored. Each
  * sum is one chain along k, so that tiles change no bit. */
 #include "kernels/products/gemm_priv.h"
@@ -77,12 +77,12 @@ V_INLINE void multiply(vf *sum, strip *s, const int rows, const int panels, cons
   }
 }
 
-/* Sizes that may have half a panel, and those that finish their sums: of others it would be more code than it gains. */
+/* Sizes that may have half a panel: of others it would be more code than it gains. */
 #define HALVES(rows, panels) ((rows) * (panels) == MOST_SUMS && (panels) < 4)
-#define FINISHES(rows, panels) ((rows) * (panels) == MOST_SUMS || (rows) == MOST_ROWS)
+#define FINISHES(rows, panels) ((rows) > 3)
 
-/* Sums of whole panels to C, through the epilogue. */
-V_INLINE void finish(const vf *sum, const strip *s, const int rows, const int panels) {
+/* Sums, those of the last panel of `last` columns, to C, through the epilogue. */
+V_INLINE void finish(const vf *sum, const strip *s, const int64_t last, const int rows, const int panels) {
   const kern_epilogue *e = s->e;
   const gemm_bf16 *bf16 = &s->t->bf16;
   const float *residual = e->residual ? e->residual + s->column : NULL;
@@ -100,23 +100,27 @@ V_INLINE void finish(const vf *sum, const strip *s, const int rows, const int pa
     if (early) V_FOR(p, panels) row[p] = v_max(low, row[p]);
     if (early && clamp) V_FOR(p, panels) row[p] = v_min(high, row[p]);
     if (residual) {
-      V_FOR(p, panels) row[p] = v_add(row[p], v_load(residual + p * V_LANES));
+      V_FOR(p, panels - 1) row[p] = v_add(row[p], v_load(residual + p * V_LANES));
+      row[panels - 1] = v_add(row[panels - 1], v_load_n(residual + (panels - 1) * V_LANES, last));
       residual += e->residual_pitch;
       V_OPAQUE(residual);
     } else if (residual_16) {
-      V_FOR(p, panels) row[p] = v_add(row[p], p_load_whole(residual_16 + p * V_LANES));
+      V_FOR(p, panels - 1) row[p] = v_add(row[p], p_load_whole(residual_16 + p * V_LANES));
+      row[panels - 1] = v_add(row[panels - 1], p_load(residual_16 + (panels - 1) * V_LANES, last));
       residual_16 += bf16->residual_pitch;
       V_OPAQUE(residual_16);
     }
     if (late) V_FOR(p, panels) row[p] = v_max(low, row[p]);
     if (late && clamp) V_FOR(p, panels) row[p] = v_min(high, row[p]);
     if (c_16) {
-      V_FOR(p, panels) p_store_whole(c_16 + p * V_LANES, row[p]);
+      V_FOR(p, panels - 1) p_store_whole(c_16 + p * V_LANES, row[p]);
+      p_store(c_16 + (panels - 1) * V_LANES, row[panels - 1], last);
       c_16 += bf16->c_pitch;
       V_OPAQUE(c_16);
       continue;
     }
-    V_FOR(p, panels) v_store(c + p * V_LANES, row[p]);
+    V_FOR(p, panels - 1) v_store(c + p * V_LANES, row[p]);
+    v_store_n(c + (panels - 1) * V_LANES, row[panels - 1], last);
     c += s->t->c_pitch;
     V_OPAQUE(c);
   }
@@ -142,7 +146,6 @@ V_INLINE void fetch(const strip *s) {
 
 static void finish_later(strip *s, int64_t wide);
 
-/* What is not whole leaves its sums, without the epilogue. */
 V_TEMPLATE void run(strip *s, const int rows, const int panels) {
   const int64_t step = s->panels * V_LANES;
   for (s->column = 0; s->column < s->t->columns; s->column += step) {
@@ -153,8 +156,9 @@ V_TEMPLATE void run(strip *s, const int rows, const int panels) {
     const bool half = s->panels == panels && s->columns <= (panels - 1) * V_LANES + V_LANES / 2;
     if (HALVES(rows, panels) && half) multiply(sum, s, rows, panels, true);
     else multiply(sum, s, rows, panels, false);
-    if (FINISHES(rows, panels) && s->direct && s->columns == panels * V_LANES) {
-      finish(sum, s, rows, panels);
+    const int64_t last = s->columns - (panels - 1) * V_LANES;
+    if (FINISHES(rows, panels) && s->direct && last > 0) {
+      finish(sum, s, last, rows, panels);
       continue;
     }
     V_FOR(i, rows * panels) s->sums[i] = sum[i];
@@ -162,8 +166,13 @@ V_TEMPLATE void run(strip *s, const int rows, const int panels) {
   }
 }
 
-/* The smallest first. */
-#define SIZES(X) X(1, 4) X(1, 8) X(3, 4) X(12, 1) X(12, 2) X(8, 3) X(6, 4)
+/* The smallest first. Rows of an image are cut into tiles of some fewer than the most. */
+#if V_REGISTERS == 32
+#define SIZES(X) \
+  X(1, 4) X(1, 8) X(3, 4) X(12, 1) X(8, 2) X(4, 4) X(6, 3) X(10, 2) X(5, 4) X(7, 3) X(12, 2) X(8, 3) X(6, 4)
+#else
+#define SIZES(X) X(1, 2) X(6, 1) X(4, 2)
+#endif
 #define SIZED(rows, panels) \
   static void run_##rows##x##panels(strip *s) { run(s, rows, panels); }
 #define SIZE(rows, panels) {run_##rows##x##panels, rows, panels},

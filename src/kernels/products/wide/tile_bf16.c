@@ -14,35 +14,17 @@ typedef struct strip {
   int64_t rows, panels;   /* that there are */
   int64_t column, columns;
   const float *row[MOST_ROWS]; /* of the tap at work, where some are missing: these are the last one again */
-  vf sums[MOST_SUMS];          /* [row][panel], of a strip that leaves them */
+  vf first[MOST_PANELS];       /* sums begin with these or, where they go on, with those below */
+  vf sums[MOST_SUMS];          /* [row][panel], of a strip that leaves them, too */
 } strip;
 
 /* So many row pointers stay in registers; more are read again for every k (gemm_tile.c). */
 enum { POINTERS = 4 };
 
-V_INLINE const float *bias_of(const strip *s, int64_t p) { return s->e->bias + s->column + p * V_LANES; }
-/* Columns of panel `p` that there are. */
-V_INLINE int64_t lanes_of(const strip *s, int64_t p) {
-  return base_max_i64(0, base_min_i64(V_LANES, s->columns - p * V_LANES));
-}
-
-/* What the sums begin with. */
+/* What the sums begin with; where they go on, with s->sums. */
 V_INLINE void start(vf *sum, const strip *s, const int rows, const int panels) {
-  vf first[MOST_PANELS];
-  V_FOR(p, panels) first[p] = v_zero();
-  if (s->e->bias && s->columns == panels * V_LANES) V_FOR(p, panels) first[p] = v_load(bias_of(s, p));
-  else if (s->e->bias) V_FOR(p, panels) first[p] = v_load_n(bias_of(s, p), lanes_of(s, p));
-  V_FOR(i, rows * panels) sum[i] = first[i % panels];
-  if (!s->t->more) return;
-  const float *c = s->t->c + s->column;
-  V_FOR(r, rows) {
-    if (r < s->rows) V_FOR(p, panels) {
-        const vf more = v_load_n(c + p * V_LANES, lanes_of(s, p));
-        sum[r * panels + p] = v_add(sum[r * panels + p], more);
-      }
-    c += s->t->c_pitch;
-    V_OPAQUE(c);
-  }
+  V_FOR(i, rows * panels) sum[i] = s->first[i % panels];
+  if (s->t->more) V_FOR(i, rows * panels) sum[i] = s->sums[i];
 }
 
 /* `half`: the last panel is at most half full; half a vector takes half the time where a whole one passes in two. */
@@ -79,52 +61,72 @@ V_INLINE void multiply(vf *sum, strip *s, const int rows, const int panels, cons
 
 /* Sizes that may have half a panel: of others it would be more code than it gains. */
 #define HALVES(rows, panels) ((rows) * (panels) == MOST_SUMS && (panels) < 4)
-#define FINISHES(rows, panels) ((rows) > 3)
 
-/* Sums, those of the last panel of `last` columns, to C, through the epilogue. */
-V_INLINE void finish(const vf *sum, const strip *s, const int64_t last, const int rows, const int panels) {
+/* Adds rows that lie in memory to rows of sums, and stores these: `there` are, the last panel has `last` columns. Steps
+ * along rows: the pointers of all of them would be held, in memory. */
+#define ROWS_IN(type, load, load_part, store, store_part)                                                         \
+  V_INLINE void add_##type(vf *sum, const type *from, int64_t pitch, int64_t there, int64_t last, const int rows, \
+                           const int panels) {                                                                    \
+    V_FOR(r, rows) {                                                                                              \
+      vf *at = sum + r * panels;                                                                                  \
+      if (r < there) {                                                                                            \
+        V_FOR(p, panels - 1) at[p] = v_add(at[p], load(from + p * V_LANES));                                      \
+        at[panels - 1] = v_add(at[panels - 1], load_part(from + (panels - 1) * V_LANES, last));                   \
+      }                                                                                                           \
+      from += pitch;                                                                                              \
+      V_OPAQUE(from);                                                                                             \
+    }                                                                                                             \
+  }                                                                                                               \
+  V_INLINE void store_##type(const vf *sum, type *to, int64_t pitch, int64_t there, int64_t last, const int rows, \
+                             const int panels) {                                                                  \
+    V_FOR(r, rows) {                                                                                              \
+      const vf *at = sum + r * panels;                                                                            \
+      if (r < there) {                                                                                            \
+        V_FOR(p, panels - 1) store(to + p * V_LANES, at[p]);                                                      \
+        store_part(to + (panels - 1) * V_LANES, at[panels - 1], last);                                            \
+      }                                                                                                           \
+      to += pitch;                                                                                                \
+      V_OPAQUE(to);                                                                                               \
+    }                                                                                                             \
+  }
+ROWS_IN(float, v_load, v_load_n, v_store, v_store_n)
+ROWS_IN(uint16_t, p_load_whole, p_load, p_store_whole, p_store)
+#undef ROWS_IN
+
+/* Rows of sums, from row `at` of the strip on, to C, through the epilogue; the last panel has `last` columns. The loop
+ * has the code that activates once. */
+V_INLINE void finish(vf *sum, const strip *s, int64_t at, int64_t last, const int rows, const int panels) {
+  const gemm_bf16 *b = &s->t->bf16;
   const kern_epilogue *e = s->e;
-  const gemm_bf16 *bf16 = &s->t->bf16;
-  const float *residual = e->residual ? e->residual + s->column : NULL;
-  const uint16_t *residual_16 = bf16->residual ? bf16->residual + s->column : NULL;
-  float limits[2], *c = s->t->c + s->column;
-  uint16_t *c_16 = bf16->c ? bf16->c + s->column : NULL;
+  const int64_t there = s->rows - at;
+  float limits[2];
   kern_epilogue_cheap(e, limits);
   const vf low = v_set(limits[0]), high = v_set(limits[1]);
-  const bool early = e->act != KERN_ACT_none && !e->late, late = e->act != KERN_ACT_none && e->late,
-             clamp = e->act == KERN_ACT_clamp;
-  V_FOR(r, rows) {
-    if (r >= s->rows) return;
-    vf row[MOST_PANELS];
-    V_FOR(p, panels) row[p] = sum[r * panels + p];
-    if (early) V_FOR(p, panels) row[p] = v_max(low, row[p]);
-    if (early && clamp) V_FOR(p, panels) row[p] = v_min(high, row[p]);
-    if (residual) {
-      V_FOR(p, panels - 1) row[p] = v_add(row[p], v_load(residual + p * V_LANES));
-      row[panels - 1] = v_add(row[panels - 1], v_load_n(residual + (panels - 1) * V_LANES, last));
-      residual += e->residual_pitch;
-      V_OPAQUE(residual);
-    } else if (residual_16) {
-      V_FOR(p, panels - 1) row[p] = v_add(row[p], p_load_whole(residual_16 + p * V_LANES));
-      row[panels - 1] = v_add(row[panels - 1], p_load(residual_16 + (panels - 1) * V_LANES, last));
-      residual_16 += bf16->residual_pitch;
-      V_OPAQUE(residual_16);
+  for (bool done = false;; done = true) {
+    V_OPAQUE(done);
+    if (e->late == done && e->act != KERN_ACT_none) {
+      V_FOR(i, rows * panels) sum[i] = v_max(low, sum[i]);
+      if (e->act == KERN_ACT_clamp) V_FOR(i, rows * panels) sum[i] = v_min(high, sum[i]);
     }
-    if (late) V_FOR(p, panels) row[p] = v_max(low, row[p]);
-    if (late && clamp) V_FOR(p, panels) row[p] = v_min(high, row[p]);
-    if (c_16) {
-      V_FOR(p, panels - 1) p_store_whole(c_16 + p * V_LANES, row[p]);
-      p_store(c_16 + (panels - 1) * V_LANES, row[panels - 1], last);
-      c_16 += bf16->c_pitch;
-      V_OPAQUE(c_16);
-      continue;
-    }
-    V_FOR(p, panels - 1) v_store(c + p * V_LANES, row[p]);
-    v_store_n(c + (panels - 1) * V_LANES, row[panels - 1], last);
-    c += s->t->c_pitch;
-    V_OPAQUE(c);
+    if (done) break;
+    if (e->residual)
+      add_float(sum, e->residual + at * e->residual_pitch + s->column, e->residual_pitch, there, last, rows, panels);
+    else if (b->residual)
+      add_uint16_t(sum, b->residual + at * b->residual_pitch + s->column, b->residual_pitch, there, last, rows, panels);
   }
+  if (b->c) store_uint16_t(sum, b->c + at * b->c_pitch + s->column, b->c_pitch, there, last, rows, panels);
+  else store_float(sum, s->t->c + at * s->t->c_pitch + s->column, s->t->c_pitch, there, last, rows, panels);
 }
+
+/* Few products do not hide a loop over rows. */
+#define FINISHES(rows, panels) ((rows) * (panels) == MOST_SUMS || (rows) * (panels) == 16)
+#define FINISH(most, panels)                                                                   \
+  static void finish_##panels(strip *s, int64_t last) {                                        \
+    for (int64_t r = 0; r < s->rows; r++) finish(s->sums + r * panels, s, r, last, 1, panels); \
+  }
+GEMM_WHOLE_TILES(FINISH)
+#define ENTRY(most, panels) finish_##panels,
+static void (*const finish_rows[])(strip *s, int64_t last) = {GEMM_WHOLE_TILES(ENTRY)};
 
 enum { WHOLE = sizeof(float), HALF = sizeof(uint16_t) };
 
@@ -135,7 +137,7 @@ V_INLINE void fetch_rows(const void *at, int64_t pitch, int64_t rows, int64_t by
   for (int64_t r = 0; r < rows; r++, line += pitch)
     for (int64_t i = 0; i < bytes; i += CACHE_LINE) __builtin_prefetch(line + i, 1);
 }
-V_INLINE void fetch(const strip *s) {
+static void fetch(const strip *s) {
   const gemm_tile *t = s->t;
   const gemm_bf16 *b = &t->bf16;
   if (b->c) fetch_rows(b->c + s->column, b->c_pitch * HALF, s->rows, s->columns * HALF);
@@ -144,25 +146,41 @@ V_INLINE void fetch(const strip *s) {
   if (s->e->residual) fetch_rows(s->e->residual + s->column, s->e->residual_pitch * WHOLE, s->rows, s->columns * WHOLE);
 }
 
+/* The strip of `column`, and what its `wide` panels begin with. */
+static void begin(strip *s, int64_t column, int64_t wide) {
+  s->column = column;
+  s->columns = base_min_i64(s->t->columns - column, s->panels * V_LANES);
+  const float *bias = s->e->bias ? s->e->bias + column : NULL;
+  for (int64_t p = 0, n = s->columns; p < wide; p++, n -= V_LANES)
+    s->first[p] = !bias || n <= 0 ? v_zero()
+                  : n < V_LANES   ? v_load_n(bias + p * V_LANES, n)
+                                  : v_load(bias + p * V_LANES);
+  const float *c = s->t->c + column;
+  for (int64_t r = 0; s->t->more && r < s->rows; r++, c += s->t->c_pitch)
+    for (int64_t p = 0, n = s->columns; n > 0; p++, n -= V_LANES)
+      s->sums[r * wide + p] = v_add(s->first[p], v_load_n(c + p * V_LANES, base_min_i64(n, V_LANES)));
+  fetch(s);
+}
+
 static void finish_later(strip *s, int64_t wide);
 
 V_TEMPLATE void run(strip *s, const int rows, const int panels) {
-  const int64_t step = s->panels * V_LANES;
-  for (s->column = 0; s->column < s->t->columns; s->column += step) {
+  for (int64_t column = 0; column < s->t->columns; column += s->panels * V_LANES) {
     vf sum[MOST_SUMS];
-    s->columns = base_min_i64(s->t->columns - s->column, step);
+    begin(s, column, panels);
     start(sum, s, rows, panels);
-    fetch(s);
     const bool half = s->panels == panels && s->columns <= (panels - 1) * V_LANES + V_LANES / 2;
     if (HALVES(rows, panels) && half) multiply(sum, s, rows, panels, true);
     else multiply(sum, s, rows, panels, false);
     const int64_t last = s->columns - (panels - 1) * V_LANES;
-    if (FINISHES(rows, panels) && s->direct && last > 0) {
-      finish(sum, s, last, rows, panels);
+    const bool direct = panels <= GEMM_MAX_PANELS && s->direct && last > 0;
+    if (FINISHES(rows, panels) && direct) {
+      finish(sum, s, 0, last, rows, panels);
       continue;
     }
     V_FOR(i, rows * panels) s->sums[i] = sum[i];
-    finish_later(s, panels);
+    if (direct) finish_rows[(panels - 1) % GEMM_MAX_PANELS](s, last);
+    else finish_later(s, panels);
   }
 }
 

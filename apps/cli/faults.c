@@ -1,5 +1,5 @@
-/* faults.c -- commands of `treadle-debug`, a program beside `treadle` that finds what is wrong with a model, or slow:
- * how they are called, which both programs know. debug/ has what they do. */
+/* faults.c -- commands of `treadle-debug`, a program beside `treadle` that finds what is wrong with a model, or slow,
+ * and shows what becomes of it: how they are called, which both programs know. debug/ has what they do. */
 #include "collector.h"
 #include "perf.h"
 
@@ -321,5 +321,49 @@ const cli_command cli_compare_profiles = {
     .option_count = sizeof compare_profiles_options / sizeof *compare_profiles_options,
     .min_operands = 2,
     .max_operands = 2,
+    .program = "treadle-debug",
+};
+
+static const cli_option inspect_options[] = {
+    {"stage", "STAGE",
+     "what to show: the imported graph, the graph after the passes, its fused loops, or the plan; default passes",
+     "imported passes loops plan", false},
+    {"why", NULL, "with --stage loops: explain each fusion decision, and why unfused nodes were left alone", NULL,
+     false},
+    {"format", "FORMAT", "output format; default text; html shows the plan's memory over its steps",
+     "text dot json html", false},
+    {"save", "FILE",
+     "write the graph of stage imported or passes as FILE.tdir, which can be edited and run; of stage imported also as "
+     "FILE.onnx, if ONNX has its operators",
+     NULL, false},
+    CLI_OPTIONS_ENGINE,
+    CLI_OPTION_TRUSTED,
+    CLI_OPTION_TUNE,
+    CLI_OPTION_WEIGHTS,
+    CLI_OPTION_SEED,
+    CLI_OPTION_SHAPE,
+    CLI_OPTION_METHOD,
+    CLI_OPTION_SPECIALISE,
+    {"json", NULL, "the same as --format json", NULL, false},
+};
+
+const cli_command cli_inspect = {
+    .name = "inspect",
+    .operands = "MODEL",
+    .summary = "show the graph or the plan of a model",
+    .text =
+        "MODEL is a file or builtin:NAME. The text begins with the inputs and outputs; after the passes, # lines\n"
+        "say what each of them did. Weights that are in no file, such as packed ones, are printed as their first\n"
+        "elements. If operators are not supported, the nodes of the file are printed and those are marked.",
+    .examples =
+        "treadle inspect net.onnx --stage imported\n"
+        "treadle inspect net.onnx --stage loops --why\n"
+        "treadle inspect net.onnx --stage plan --format html > memory.html\n"
+        "treadle inspect net.onnx --stage imported --save net.tdir\n"
+        "treadle inspect net.onnx --stage passes --format dot | dot -Tsvg > net.svg",
+    .options = inspect_options,
+    .option_count = sizeof inspect_options / sizeof *inspect_options,
+    .min_operands = 1,
+    .max_operands = 1,
     .program = "treadle-debug",
 };

@@ -7,6 +7,7 @@ td_status cli_run_bisect(cli_args *args, td_error *err);
 td_status cli_run_check(cli_args *args, td_error *err);
 td_status cli_run_compare(cli_args *args, td_error *err);
 td_status cli_run_compare_profiles(cli_args *args, td_error *err);
+td_status cli_run_inspect(cli_args *args, td_error *err);
 td_status cli_run_minify(cli_args *args, td_error *err);
 td_status cli_run_profile(cli_args *args, td_error *err);
 td_status cli_run_replay(cli_args *args, td_error *err);

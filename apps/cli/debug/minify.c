@@ -9,7 +9,7 @@
 #include "common/kept.h"
 #include "cli/engine.h"
 #include "cli/faults.h"
-#include "cli/graph_file.h"
+#include "graph_file.h"
 #include "common/measure.h"
 #include "minify.h"
 

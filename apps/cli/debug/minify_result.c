@@ -1,7 +1,7 @@
 /* minify_result.c -- a folder that shows the failure wherever there is a treadle. */
 #include "bundle.h"
 #include "cli/engine.h"
-#include "cli/graph_file.h"
+#include "graph_file.h"
 #include "minify.h"
 
 static void put_command(const minify *m, const app_feed *feed, FILE *file) {

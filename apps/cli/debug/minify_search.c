@@ -5,7 +5,7 @@
 
 #include "base/digest.h"
 #include "cli/engine.h"
-#include "cli/graph_file.h"
+#include "graph_file.h"
 #include "minify.h"
 #include "sys/sys.h"
 

@@ -5,7 +5,7 @@
 #include "common/kept.h"
 #include "cli/engine.h"
 #include "cli/faults.h"
-#include "cli/graph_file.h"
+#include "graph_file.h"
 
 static td_status write_text(const cli_args *args, const char *folder, const char *name, const char *text,
                             td_error *err) {

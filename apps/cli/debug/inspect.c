@@ -1,8 +1,9 @@
 /* inspect.c -- `treadle inspect`: the graph or plan of a model as text. */
 #include <string.h>
 
+#include "cli/engine.h"
+#include "cli/faults.h"
 #include "graph_file.h"
-#include "engine.h"
 
 static void print_value(const char *what, const td_value_info *info) {
   char text[512];
@@ -91,7 +92,7 @@ static td_status draw_page(cli_args *args, const td_model *model, td_error *err)
   return status;
 }
 
-static td_status run_inspect(cli_args *args, td_error *err) {
+td_status cli_run_inspect(cli_args *args, td_error *err) {
   td_model *model = NULL;
   const char *path = cli_value(args, "save"), *stage = cli_value(args, "stage");
   td_status status = cli_open_model(args, &model, err);
@@ -110,47 +111,3 @@ static td_status run_inspect(cli_args *args, td_error *err) {
   td_model_free(model);
   return status;
 }
-
-static const cli_option inspect_options[] = {
-    {"stage", "STAGE",
-     "what to show: the imported graph, the graph after the passes, its fused loops, or the plan; default passes",
-     "imported passes loops plan", false},
-    {"why", NULL, "with --stage loops: explain each fusion decision, and why unfused nodes were left alone", NULL,
-     false},
-    {"format", "FORMAT", "output format; default text; html shows the plan's memory over its steps",
-     "text dot json html", false},
-    {"save", "FILE",
-     "write the graph of stage imported or passes as FILE.tdir, which can be edited and run; of stage imported also as "
-     "FILE.onnx, if ONNX has its operators",
-     NULL, false},
-    CLI_OPTIONS_ENGINE,
-    CLI_OPTION_TRUSTED,
-    CLI_OPTION_TUNE,
-    CLI_OPTION_WEIGHTS,
-    CLI_OPTION_SEED,
-    CLI_OPTION_SHAPE,
-    CLI_OPTION_METHOD,
-    CLI_OPTION_SPECIALISE,
-    {"json", NULL, "the same as --format json", NULL, false},
-};
-
-const cli_command cli_inspect = {
-    .name = "inspect",
-    .operands = "MODEL",
-    .summary = "show the graph or the plan of a model",
-    .text =
-        "MODEL is a file or builtin:NAME. The text begins with the inputs and outputs; after the passes, # lines\n"
-        "say what each of them did. Weights that are in no file, such as packed ones, are printed as their first\n"
-        "elements. If operators are not supported, the nodes of the file are printed and those are marked.",
-    .examples =
-        "treadle inspect net.onnx --stage imported\n"
-        "treadle inspect net.onnx --stage loops --why\n"
-        "treadle inspect net.onnx --stage plan --format html > memory.html\n"
-        "treadle inspect net.onnx --stage imported --save net.tdir\n"
-        "treadle inspect net.onnx --stage passes --format dot | dot -Tsvg > net.svg",
-    .options = inspect_options,
-    .option_count = sizeof inspect_options / sizeof *inspect_options,
-    .min_operands = 1,
-    .max_operands = 1,
-    .run = run_inspect,
-};

@@ -1,7 +1,7 @@
 /* graph_file.h -- graphs as files that can be edited and run. */
 #ifndef CLI_GRAPH_FILE_H
 #define CLI_GRAPH_FILE_H
-#include "cli.h"
+#include "cli/cli.h"
 
 /* Writes what td_model_save_graph says to `path`, and its weights, if it has some, to the same name with .weights
  * behind it. What stood there is replaced. */

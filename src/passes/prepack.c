@@ -441,14 +441,14 @@ static bool winograd_layer(const passes_edit *e, const ir_node_def *node, const 
   return true;
 }
 
-/* How much faster than by f32 the layer is without Winograd's algorithm. */
-static double direct_speed(const passes_edit *e, const ir_node_def *node, const kern_winograd_layer *l,
-                           const base_tensor *w) {
+/* What the layer is without Winograd's algorithm: how much faster than by f32, of what weights. */
+static void find_direct(const passes_edit *e, const ir_node_def *node, const base_tensor *w, kern_winograd_layer *l) {
   const kern_row *bf16 = kern_select(KERN_CONV, TD_BF16, e->setting->isa);
   const int64_t shared =
       bf16 ? kern_conv_pairs_shared(l->groups, l->channels, l->channels_in, bf16->lanes, kern_takes_tiles(bf16)) : 0;
   const bool narrow = shared && precision_of(e, node, w) == KERN_PRECISION_BF16;
-  return narrow ? kern_pairs_speed(bf16) / (double)shared : 1;
+  l->direct_speed = narrow ? kern_pairs_speed(bf16) / (double)shared : 1;
+  l->direct_bytes = narrow ? sizeof(uint16_t) : sizeof(float);
 }
 
 /* By default the tile must round nearly as well as a plain sum. The scales that go into weights make no difference:
@@ -464,7 +464,7 @@ static td_status find_candidate(passes_edit *e, ir_node id) {
   const ir_scaled *s = passes_scaled_of(e->graph, w);
   base_tensor plain = *w;
   if (s) plain.data = s->from.data;
-  choice.layer.direct_speed = direct_speed(e, node, &choice.layer, &plain);
+  find_direct(e, node, &plain, &choice.layer);
   const int64_t tile = kern_winograd_tile(&choice.layer, row->lanes, WIDEST);
   if (tile == WIDEST && e->setting->math == KERN_MATH_DEFAULT &&
       !(kern_winograd_error(&plain, WIDEST) <= KERN_WINOGRAD_NEAR))

@@ -292,6 +292,7 @@ static void the_faster_form_is_chosen(void **state) {
   for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
     for (int64_t panel = 8; panel <= 16; panel *= 2) {
       const kern_winograd_layer l = {.direct_speed = 1,
+                                     .direct_bytes = sizeof(float),
                                      .planes = layers[i].planes,
                                      .height = layers[i].size,
                                      .width = layers[i].size,
@@ -306,6 +307,7 @@ static void the_faster_form_is_chosen(void **state) {
 
 static kern_winograd_choice choice(int64_t size, int64_t groups, int64_t channels, int64_t widest) {
   const kern_winograd_layer l = {.direct_speed = 1,
+                                 .direct_bytes = sizeof(float),
                                  .planes = 1,
                                  .height = size,
                                  .width = size,

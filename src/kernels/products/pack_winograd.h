@@ -34,6 +34,7 @@ typedef struct kern_winograd_layer {
   int64_t dilation[2];                          /* along height and width */
   int64_t depth, groups, channels_in, channels; /* of a group */
   double direct_speed;                          /* of td::conv, in units of that of f32 */
+  int64_t direct_bytes;                         /* of one of its weights */
 } kern_winograd_layer;
 /* The tile with which td::winograd_conv is likely to be fastest: 2, or where `widest` is 4, 4; 0: td::conv is. From
  * sizes alone, by figures measured on one core (pack_winograd.c). It rounds otherwise than a plain sum and its weights

@@ -1,7 +1,7 @@
 /* winograd.c -- KERN_WINOGRAD: td::winograd_conv, F(2x2, 3x3) and F(4x4, 3x3) after Lavin and Gray 2015, in f32.
  *
  * The outputs of a plane are cut into tiles of 2x2 or 4x4, the tiles into groups whose transformed inputs stay in the
- * second-level cache:
+ * second-level cache, or whose weights come from far for few of them:
  *
  *     x --Bt d B--> v[element][tile][channel in] --products--> sums[element][tile][channel] --At s A--> y
  *
@@ -41,8 +41,10 @@ enum {
   SIDE = 6, /* of F(4x4, 3x3), the larger form */
   TILE = 4,
   ELEMENTS = SIDE * SIDE,
-  BLOCK = 64,       /* output channels whose sums are made before they are transformed */
-  GROUP_TILES = 18, /* more change little */
+  BLOCK = 64,             /* output channels whose sums are made before they are transformed */
+  GROUP_TILES = 18,       /* more change little */
+  NEAR_WEIGHTS = 1 << 18, /* floats of weights that groups find in a near cache again */
+  FAR_TILES = 52,         /* of a group that reads others: they come from far for each */
   GROUP_PLANES = 16,
   VOLUME_ROWS = 64 /* tiles of all planes of a group: weights of several taps come from far */
 };
@@ -559,6 +561,8 @@ static void split(job *j, const kern_tuning *tuning, uint32_t workers) {
   j->slab_planes = (d->out + j->slabs - 1) / j->slabs;
   int64_t fit = tuning->winograd_group / j->elements / base_max_i64(j->together * j->in, 1);
   int64_t most = base_max_i64(base_min_i64(fit, GROUP_TILES), 4);
+  const int64_t weights = j->elements * j->products * j->in * j->panels * V_LANES;
+  if (weights > NEAR_WEIGHTS) most = base_max_i64(most, FAR_TILES);
   if (d->out > 1) most = base_max_i64(VOLUME_ROWS / j->slab_planes, 1);
   j->groups = (j->tiles + most - 1) / most;
   if (j->groups > 2) j->groups = base_min_i64((j->groups + 3) / 4 * 4, j->tiles);

@@ -263,6 +263,17 @@ static const float *border_run(const layer *l, desk *d, const float *line, int64
   return line && l->whole_rows ? copy_row(l, d, line, x) : d->zeros;
 }
 
+/* to[r] = from + r * step, both ends of which are inside of something. */
+static void fill_places(const float **to, const float *from, int64_t step, int64_t count) {
+  enum { TOGETHER = 4 };
+  typedef uintptr_t places __attribute__((vector_size(TOGETHER * sizeof(uintptr_t))));
+  const uintptr_t by = (uintptr_t)step * sizeof *from;
+  places at = (uintptr_t)from + (places){0, 1, 2, 3} * by;
+  int64_t r = 0;
+  for (; r + TOGETHER <= count; r += TOGETHER, at += TOGETHER * by) memcpy(to + r, &at, sizeof at);
+  for (; r < count; r++) to[r] = from + r * step;
+}
+
 /* The runs of one line of taps for `count` pixels from output column `o` on, in `to`. `line` is NULL outside the image.
  * Returns the number of runs. */
 static int64_t line_runs(const layer *l, desk *d, const float *line, int64_t o, int64_t count, const float **to) {
@@ -275,7 +286,10 @@ static int64_t line_runs(const layer *l, desk *d, const float *line, int64_t o, 
     int64_t first = base_min_i64(from < 0 ? (w->stride - 1 - from) / w->stride : 0, count);
     int64_t last = room < 0 ? 0 : base_min_i64(room / w->stride + 1, count);
     for (; r < (last > first ? first : count); r++) to[r] = border_run(l, d, line, from + r * w->stride);
-    for (; r < last; r++) to[r] = line + (from * l->pixel + r * step);
+    if (r < last) {
+      fill_places(to + r, line + (from * l->pixel + r * step), step, last - r);
+      r = last;
+    }
     for (; r < count; r++) to[r] = border_run(l, d, line, from + r * w->stride);
   }
   return runs;

@@ -18,8 +18,10 @@ typedef struct strip {
   vf sums[MOST_SUMS];          /* [row][panel], of a strip that leaves them, too */
 } strip;
 
-/* So many row pointers stay in registers; more are read again for every k (gemm_tile.c). */
+/* So many row pointers stay in registers, and those of one panel, most of whose loads they would be; else they are read
+ * again for every k (gemm_tile.c). */
 enum { POINTERS = 4 };
+#define HOLDS(rows, panels) ((rows) <= POINTERS || (panels) == 1)
 
 /* What the sums begin with; where they go on, with s->sums. */
 V_INLINE void start(vf *sum, const strip *s, const int rows, const int panels) {
@@ -30,7 +32,7 @@ V_INLINE void start(vf *sum, const strip *s, const int rows, const int panels) {
 /* `half`: the last panel is at most half full; half a vector takes half the time where a whole one passes in two. */
 V_INLINE void multiply(vf *sum, strip *s, const int rows, const int panels, const bool half) {
   const gemm_tile *t = s->t;
-  const float *from = t->b + s->column / V_LANES * t->b_panel, *b[MOST_PANELS], *a[POINTERS],
+  const float *from = t->b + s->column / V_LANES * t->b_panel, *b[MOST_PANELS], *a[MOST_ROWS],
               *ahead = t->ahead ? t->ahead : from, *const *row = t->a;
   const int64_t end = t->a_first + t->k, step = t->ahead ? t->ahead_step : 0, b_skip = t->b_skip;
   V_FOR(p, panels) b[p] = from + base_min_i64(p, s->panels - 1) * t->b_panel;
@@ -41,15 +43,15 @@ V_INLINE void multiply(vf *sum, strip *s, const int rows, const int panels, cons
       for (int64_t r = 0; r < rows; r++) s->row[r] = row[base_min_i64(r, s->rows - 1)];
       table = s->row;
     }
-    if (rows <= POINTERS) V_FOR(r, rows) a[r] = table[r];
+    if (HOLDS(rows, panels)) V_FOR(r, rows) a[r] = table[r];
     for (int64_t k = t->a_first; k < end; k++, at += V_LANES, ahead += step) {
-      if (rows > POINTERS) __asm__("" : : : "memory");
+      if (!HOLDS(rows, panels)) __asm__("" : : : "memory");
       V_OPAQUE(k); /* one index for all rows: compilers would step every pointer on its own */
       vf w[MOST_PANELS];
       __builtin_prefetch(ahead, 0, 2); /* a block of pixels ahead is too much for L1 */
       V_FOR(p, panels) w[p] = v_load(b[p] + at);
       V_FOR(r, rows) {
-        const vf x = v_set((rows > POINTERS ? table[r] : a[r])[k]);
+        const vf x = v_set((HOLDS(rows, panels) ? a[r] : table[r])[k]);
         V_FOR(p, panels) {
           const vf at_p = sum[r * panels + p];
           sum[r * panels + p] = half && p == panels - 1 ? p_dot_low(at_p, x, w[p]) : p_dot(at_p, x, w[p]);

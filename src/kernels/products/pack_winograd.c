@@ -133,10 +133,10 @@ double kern_winograd_error(const base_tensor *w, int64_t tile) {
 
 /* All in multiply-adds at the peak of a core; measured on Zen 4 with AVX-512 and AVX2 and on Zen 5, at 64 to 512
  * channels, and at 8 to 128 of a group, of 56x56 to 7x7. */
-static const double direct_share = 0.92, product_share = 0.88; /* of the peak */
+static const double direct_share = 0.92, product_share = 0.97; /* of the peak */
 static const double shared_share = 0.55;                       /* of td::conv where groups share panels */
 static const double sum_cost = 6;                              /* of writing a sum of a product and reading it again */
-static const double element_cost = 12;                         /* of an element of a transform, on either side */
+static const double element_cost = 10;                         /* of an element of a transform, on either side */
 static const double byte_cost = 5.5;    /* of weights from memory, which the sums hide if they take longer */
 static const double step_cost = 200000; /* of what is between the tasks */
 static const double gain = 0.85;        /* largest share of the other time for which its rounding is accepted */

@@ -1,10 +1,10 @@
 /* recurrent.c -- td::lstm, td::gru and td::rnn with constant weights and ONNX's default activations (an rnn: tanh or
- * relu) become td::lstm_packed and so on, their weights packed for the kernel of this machine. With bf16 and tiles the
- * inputs' part of an LSTM, or of a large GRU, is a product of its own, of all steps at once:
+ * relu) become td::lstm_packed and so on, their weights packed for the kernel of this machine. With bf16 the
+ * inputs' part of an LSTM, or where there are tiles of a large GRU, is a product of its own, of all steps at once:
  *
  *     lstm(x, w, r, bias)  -> lstm_packed(td::linear(x, w, bias), -, r)
  *
- * Its r is tiles of bf16 then, where a step has work enough for them.
+ * With tiles r is of bf16, too, where a step has work enough for them.
  *
  * Requires: a verified graph; f32; no peepholes, no clipping. Keeps: types, origins. Breaks:
  * bit equality (gates are computed in f32); the packed weights are a copy. */
@@ -114,14 +114,15 @@ static bool fills_tiles(const passes_edit *e, const ir_node_def *node, int64_t h
   return hidden >= (alone ? ALONE : TOGETHER);
 }
 
-/* Does the product with the inputs take tiles of bf16? A GRU's where r does, too. */
-static bool takes_tiles(const passes_edit *e, const ir_node_def *node, const struct form *form,
-                        const kern_recurrent *layout) {
+/* How the product with the inputs takes bf16, if it does: *tiles: r is to be tiles of that, too. A GRU's does where r
+ * does. */
+static bool takes_bf16(const passes_edit *e, const ir_node_def *node, const struct form *form,
+                       const kern_recurrent *layout, bool *tiles) {
   const kern_row *by = kern_select(KERN_LINEAR, TD_BF16, e->setting->isa);
-  if (!by || !kern_takes_tiles(by) || by->lanes != layout->panel || passes_precision(e, node) != KERN_PRECISION_BF16)
-    return false;
-  return form->family == KERN_LSTM ||
-         (form->family == KERN_GRU && passes_int(node, "linear_before_reset") && fills_tiles(e, node, layout->hidden));
+  const bool takes = by && by->lanes == layout->panel && passes_precision(e, node) == KERN_PRECISION_BF16;
+  *tiles = takes && kern_takes_tiles(by) && fills_tiles(e, node, layout->hidden);
+  return takes &&
+         (form->family == KERN_LSTM || (form->family == KERN_GRU && passes_int(node, "linear_before_reset") && *tiles));
 }
 
 /* What the inputs' product adds of a packed bias: of a panel a vector for each gate. */
@@ -164,12 +165,12 @@ static td_status rewrite(passes_edit *e, ir_node id, const struct form *form, co
   if (has(node, H0)) in[4] = node->in[H0];
   if (lstm && has(node, C0)) in[5] = node->in[C0];
   if (has(node, LENGTHS)) in[6] = node->in[LENGTHS];
-  const bool apart = takes_tiles(e, node, form, layout);
+  bool tiles;
+  const bool apart = takes_bf16(e, node, form, layout, &tiles);
   float *packed_bias = NULL;
   if (!apart) TRY(pack(e, layout, weights(e, node, W, 3), &in[1]));
   node = ir_node_of(e->graph, id);
-  const bool tiles = apart && fills_tiles(e, node, layout->hidden);
-  TRY((tiles ? pack_tiles : pack)(e, layout, weights(e, node, R, 3), &in[2]));
+  TRY((apart && tiles ? pack_tiles : pack)(e, layout, weights(e, node, R, 3), &in[2]));
   node = ir_node_of(e->graph, id);
   if (has(node, BIAS))
     TRY(pack_bias(e, layout, form->gates == 3 && passes_int(node, "linear_before_reset"), weights(e, node, BIAS, 2),

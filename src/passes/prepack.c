@@ -277,8 +277,10 @@ static kern_precision precision_of(const passes_edit *e, const ir_node_def *node
 static int64_t takes_pairs(const passes_edit *e, const product *p, kern_family family, const kern_row *row, int64_t k) {
   const kern_row *by = kern_select(family, TD_BF16, e->setting->isa);
   if (!by || by->lanes != row->lanes) return 0;
-  if (p->w.dims[p->feature_axis] < row->lanes && !(family == KERN_CONV && kern_takes_tiles(by))) return 0;
   const bool window = base_tensor_numel(&p->w) > p->w.dims[0] * p->w.dims[1];
+  const int64_t features = p->w.dims[p->feature_axis];
+  const bool narrow = family == KERN_CONV && (kern_takes_tiles(by) || (window && 2 * features > row->lanes));
+  if (features < row->lanes && !narrow) return 0;
   const int64_t least = kern_takes_tiles(by) && !window ? PAIRS_LEAST : PAIRS_LEAST / 2;
   const bool takes = base_tensor_numel(&p->w) >= least && precision_of(e, p->node, &p->w) == KERN_PRECISION_BF16;
   return takes ? kern_pairs_depth_of(by, k) : 0;

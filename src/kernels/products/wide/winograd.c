@@ -279,14 +279,30 @@ static void transform_tile(const job *j, const float *plane, int64_t tile, int64
   else transform_finite(j, pixels, channels, to);
 }
 
+/* Fetches what the tile `tiles` further on reads and the one before it does not: the products hide the way. */
+static void fetch_tile(const job *j, const float *plane, int64_t tile, int64_t tiles) {
+  enum { FLOATS = 16 }; /* of a line */
+  const kern_conv_axis *h = &j->conv.axis[1], *w = &j->conv.axis[2];
+  int64_t row, column;
+  if (tile + tiles >= j->phase_tiles || w->dilation > 1) return;
+  tile_place(j, tile + tiles, &row, &column);
+  const int64_t floats = base_min_i64(j->tile, w->in - column) * j->x_pitch;
+  for (int64_t i = 0; i < j->tile && row + i * h->dilation < h->in; i++) {
+    const float *from = plane + ((row + i * h->dilation) * w->in + column) * j->x_pitch;
+    for (int64_t at = 0; at < floats; at += FLOATS) __builtin_prefetch(from + at, 0, 2);
+  }
+}
+
 static void group_in(const job *j, const group *g) {
   const int64_t plane_floats = j->conv.axis[1].in * j->conv.axis[2].in * j->x_pitch;
   const float *x = j->x + g->sample * j->conv.in_size * j->x_pitch + g->product * j->in;
   const int64_t channels = g->products * j->in;
   float *to = j->v;
   for (int64_t z = g->in_first; z < g->in_last; z++)
-    for (int64_t t = g->first; t < g->end; t++, to += channels)
+    for (int64_t t = g->first; t < g->end; t++, to += channels) {
+      fetch_tile(j, x + z * plane_floats, t, g->end - g->first);
       transform_tile(j, x + z * plane_floats, t, channels, to);
+    }
 }
 
 /* Output planes [plane, end) that have the same taps in depth inside the image: [tap, last_tap). */

@@ -393,13 +393,14 @@ static void make_pixels(const layer *l, int64_t pixel, int64_t count, float *to)
   else if (l->pairs) gemm_round_rows(l->pairs, to, l->image + first, l->raw_pitch, count, l->width);
 }
 
-/* The layer over what pixels [m0, m1) see alone, as the chain in front makes it, in d->lines: the pixels themselves, or
- * all of the lines that a part is seen of. */
+/* The layer over what pixels [m0, m1) see alone, as the chain in front makes it, in d->lines: the pixels themselves,
+ * the part that is seen of one line, or all of the lines that a part is seen of. */
 static layer make_lines(const layer *l, desk *d, int64_t m0, int64_t m1) {
   const kern_conv_axis *a = l->c.axis;
   const part p = l->pixels_alone ? (part){0} : part_seen(l, m0, m1);
-  const int64_t first = l->pixels_alone ? m0 : m0 / l->c.out_size * l->c.in_size + p.first * a[2].in;
-  const int64_t count = l->pixels_alone ? m1 - m0 : (p.last - p.first) * a[2].in;
+  const int64_t lines = p.last - p.first, from = lines == 1 ? p.from : 0;
+  const int64_t first = l->pixels_alone ? m0 : m0 / l->c.out_size * l->c.in_size + p.first * a[2].in + from;
+  const int64_t count = l->pixels_alone ? m1 - m0 : lines == 1 ? p.to - p.from : lines * a[2].in;
   layer made = *l;
   if (d->made != m0) make_pixels(l, first, count, d->lines);
   d->made = m0;

@@ -265,10 +265,9 @@ static void tile(const gemm_tile *t, int64_t rows, int64_t panels, const kern_ep
 static void narrow(float *to, const float *from, int64_t n) {
   for (; n >= 2 * V_LANES; n -= 2 * V_LANES, from += 2 * V_LANES, to += V_LANES) v_store(to, p_narrow(from));
   if (n <= 0) return;
-  float some[2 * V_LANES] = {0};
-  memcpy(some, from, (size_t)n * sizeof *some);
-  const vf pairs = p_narrow(some);
-  memcpy(to, &pairs, (size_t)((n + 1) / 2) * sizeof *to);
+  const vf low = v_load_n(from, base_min_i64(n, V_LANES));
+  const vf high = n > V_LANES ? v_load_n(from + V_LANES, n - V_LANES) : v_zero();
+  v_store_n(to, p_round_two(low, high), (n + 1) / 2);
 }
 
 static void from_planes(float *to, const float *from, int64_t plane, int64_t planes, int64_t pixels) {

@@ -153,10 +153,9 @@ static void begin(strip *s, int64_t column, int64_t wide) {
   s->column = column;
   s->columns = base_min_i64(s->t->columns - column, s->panels * V_LANES);
   const float *bias = s->e->bias ? s->e->bias + column : NULL;
+  const vf none = v_set(s->t->more ? -0.0f : 0); /* x + -0 is x, of any x */
   for (int64_t p = 0, n = s->columns; p < wide; p++, n -= V_LANES)
-    s->first[p] = !bias || n <= 0 ? v_zero()
-                  : n < V_LANES   ? v_load_n(bias + p * V_LANES, n)
-                                  : v_load(bias + p * V_LANES);
+    s->first[p] = !bias || n <= 0 ? none : n < V_LANES ? v_load_n(bias + p * V_LANES, n) : v_load(bias + p * V_LANES);
   const float *c = s->t->c + column;
   for (int64_t r = 0; s->t->more && r < s->rows; r++, c += s->t->c_pitch)
     for (int64_t p = 0, n = s->columns; n > 0; p++, n -= V_LANES)

@@ -297,13 +297,15 @@ static void first_layers_are_pairs_where_that_pays(void **state) {
   assert_int_equal(stored_as("avx512", large), has_pairs("avx512") ? TD_BF16 : TD_F32);
 }
 
-static void few_channels_out_take_tiles(void **state) {
+static void few_channels_out_are_pairs_where_they_fill_half_a_panel(void **state) {
   (void)state;
   static const char *const levels[] = {"avx512_amx", "avx512_bf16", "avx2"};
   for (int i = 0; i < 3; i++) {
     const kern_row *row = kern_select(KERN_CONV, TD_BF16, level_of(levels[i]));
     const bool tiles = row && kern_takes_tiles(row);
-    assert_int_equal(stored_as(levels[i], (window){32, 12, 3, 1, false}), tiles ? TD_BF16 : TD_F32);
+    assert_int_equal(stored_as(levels[i], (window){32, 12, 3, 1, false}), row ? TD_BF16 : TD_F32);
+    assert_int_equal(stored_as(levels[i], (window){96, 12, 1, 1, false}), tiles ? TD_BF16 : TD_F32);
+    assert_int_equal(stored_as(levels[i], (window){32, 8, 3, 1, false}), tiles ? TD_BF16 : TD_F32);
   }
 }
 
@@ -338,7 +340,7 @@ int main(void) {
                                      cmocka_unit_test(others_stay_convolutions),
                                      cmocka_unit_test(products_of_bf16_are_so_where_the_cpu_has_that),
                                      cmocka_unit_test(first_layers_are_pairs_where_that_pays),
-                                     cmocka_unit_test(few_channels_out_take_tiles),
+                                     cmocka_unit_test(few_channels_out_are_pairs_where_they_fill_half_a_panel),
                                      cmocka_unit_test(taps_of_a_row_are_columns_of_tiles),
                                      cmocka_unit_test(groups_of_whole_panels_are_pairs_and_small_ones_for_tiles)};
   return cmocka_run_group_tests(tests, NULL, NULL);

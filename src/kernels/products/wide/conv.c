@@ -30,6 +30,8 @@ enum { FEW_CHANNELS = 48, LONGEST_ROW = 256, LONGEST_INNER_ROW = 4096 };
 enum { MOST_ROWS = 9, MOST_PAIR_ROWS = 12 };
 /* Of the image under a block of pixels: leaves the larger part of L2 to the weights. */
 enum { IMAGE_BYTES = 256 * 1024 };
+/* Of the weights that the tiles of a block meet, strip by strip, in L2: more are cut. */
+enum { SLICE_BYTES = 1024 * 1024 };
 /* Of results that stay in L1. */
 enum { TILE_FLOATS = 4096 };
 /* Columns behind the last whole panel are sums of products (dot_tile_priv.h) where that is half the work of a panel, a
@@ -66,6 +68,7 @@ typedef struct layer {
   int64_t maps, pixels;   /* pixels of a map: a sample where lines are converted, else all */
   int64_t shared;         /* groups that share a panel; 1: each has its own */
   int64_t panels, strips; /* of a group; a strip's panels go into one tile */
+  int64_t slices;         /* of the runs, whose weights stay near while all tiles of a block meet them */
   cut in_strips;          /* panels */
   int64_t strips_at_once; /* their results stay in L1 */
   int64_t lone;           /* columns behind all panels, done with the last strip */
@@ -80,6 +83,7 @@ typedef struct desk {
   int64_t table_pitch;
   const float *zeros; /* span of them, for every group */
   float *patches, *next_patch;
+  float *sums;       /* of a block and a strip, from slice to slice; NULL: they are in `out` */
   float *lines;      /* of the image, with channels last, or made by the chain in front */
   int64_t made;      /* the first pixel of the block that they were made for; -1: none yet */
   const float *lone; /* weights of lone columns */
@@ -186,6 +190,14 @@ static void set_blocks(layer *l, uint32_t workers) {
   l->product_blocks = at_least_one(wanted / (double)(l->n_blocks * l->m_blocks), l->products);
 }
 
+/* Of pairs alone: where windows of f32 are so deep, they are Winograd's. Tiles that leave out runs take all at once. */
+static void set_slices(layer *l) {
+  const int64_t panels = base_ceil_div(l->panels, l->strips);
+  const double bytes = (double)l->runs * (double)l->span * (double)panels * V_LANES * sizeof(float);
+  const bool may = l->pairs && l->panels && !(l->wide_reach && !l->bf16.c);
+  l->slices = may ? at_least_one(bytes / SLICE_BYTES, l->runs) : 1;
+}
+
 static const float *pack_now(const base_call *call, const kern_conv *c) {
   int64_t count;
   bool fits = kern_conv_packed_size(false, c->groups, c->group_out, c->taps, c->group_in, V_LANES, &count);
@@ -231,6 +243,7 @@ static td_status describe(const base_call *call, layer *l) {
   set_runs(l);
   set_panels(l);
   set_blocks(l, call->workers);
+  set_slices(l);
   return TD_OK;
 }
 
@@ -473,9 +486,31 @@ static void run_live(const layer *l, const desk *d, const gemm_tile *whole, int6
   multiply(l, &t, rows, panels, &rest);
 }
 
+/* The tile over a slice of the runs, of one strip. Sums go on from those of the slice before. */
+static void run_slice(const layer *l, const desk *d, const gemm_tile *whole, int64_t slice, int64_t from, int64_t rows,
+                      int64_t panels, const kern_epilogue *e) {
+  const kern_epilogue start = {.act = KERN_ACT_none, .bias = e->bias};
+  const int64_t first = gemm_split(l->runs, l->slices, slice), end = gemm_split(l->runs, l->slices, slice + 1);
+  const bool last = slice + 1 == l->slices;
+  gemm_tile t = *whole;
+  kern_epilogue rest = *e;
+  t.a += first * d->table_pitch;
+  t.b += first * l->span * V_LANES;
+  t.taps = end - first;
+  t.more = slice > 0;
+  if (d->sums) {
+    t.c_pitch = panels * V_LANES;
+    t.c = d->sums + from * t.c_pitch;
+  }
+  if (!last) t.bf16 = (gemm_bf16){0};
+  rest.bias = NULL;
+  multiply(l, &t, rows, panels, last ? &rest : slice ? NULL : &start);
+}
+
 /* Strips [s0, s1), which have as many panels each. `fetch`: the tiles share out the fetching of the next strip's
- * weights. */
-static void run_tile(const layer *l, const desk *d, const block *b, int64_t tile, int64_t s0, int64_t s1, bool fetch) {
+ * weights. `slice`: of the runs, where there are several. */
+static void run_tile(const layer *l, const desk *d, const block *b, int64_t tile, int64_t s0, int64_t s1, bool fetch,
+                     int64_t slice) {
   int64_t p0 = cut_at(&l->in_strips, s0), panels = cut_size(&l->in_strips, s0);
   int64_t depth = l->c.taps * l->c.group_in, column = b->group * l->c.group_out + p0 * V_LANES;
   int64_t from = cut_at(&b->in_tiles, tile), rows = cut_size(&b->in_tiles, tile);
@@ -501,7 +536,8 @@ static void run_tile(const layer *l, const desk *d, const block *b, int64_t tile
     t.ahead = l->image + (b->m1 + from) * l->raw_pitch;
     t.ahead_step = (rows * l->raw_pitch + depth - 1) / depth;
   }
-  if (panels && l->wide_reach && !l->bf16.c) run_live(l, d, &t, from, rows, panels, &e);
+  if (l->slices > 1) run_slice(l, d, &t, slice, from, rows, panels, &e);
+  else if (panels && l->wide_reach && !l->bf16.c) run_live(l, d, &t, from, rows, panels, &e);
   else if (panels) multiply(l, &t, rows, panels, &e);
   if (l->lone && s1 == l->strips) run_lone_columns(l, d, b->m0 + from, from, rows);
 }
@@ -535,13 +571,14 @@ static int64_t alike(const layer *l, int64_t s, int64_t s1) {
  * meet one strip after the other. */
 static void run_block(const layer *l, const desk *d, const block *b, int64_t s0, int64_t s1) {
   double bytes = (double)(l->c.taps * l->c.group_in) * (double)(l->panels * V_LANES * 4) * (double)(s1 - s0);
-  if (l->n_blocks == 1 && bytes <= (double)(l->tuning->conv_weights * 4 * l->strips)) {
+  if (l->n_blocks == 1 && l->slices == 1 && bytes <= (double)(l->tuning->conv_weights * 4 * l->strips)) {
     for (int64_t i = 0; i < b->tiles; i++)
-      for (int64_t s = s0, end; s < s1; s = end) run_tile(l, d, b, i, s, end = alike(l, s, s1), false);
-  } else {
-    for (int64_t s = s0; s < s1; s++)
-      for (int64_t i = 0; i < b->tiles; i++) run_tile(l, d, b, i, s, s + 1, s + 1 < l->strips);
+      for (int64_t s = s0, end; s < s1; s = end) run_tile(l, d, b, i, s, end = alike(l, s, s1), false, 0);
+    return;
   }
+  for (int64_t s = s0; s < s1; s++)
+    for (int64_t slice = 0; slice < l->slices; slice++)
+      for (int64_t i = 0; i < b->tiles; i++) run_tile(l, d, b, i, s, s + 1, l->slices == 1 && s + 1 < l->strips, slice);
 }
 
 /* The chain on a block's columns [from, end), which are through all else: it is fastest on long rows. */
@@ -614,6 +651,9 @@ static bool make_desk(const base_call *call, const layer *l, desk *d) {
   float *zeros = base_call_scratch(call, span, sizeof *zeros);
   d->table_pitch = most | 8; /* those of a pixel do not lie a power of two apart, on one line of L1 */
   d->table = base_call_scratch(call, (size_t)d->table_pitch, (size_t)l->runs * sizeof *d->table);
+  const bool sums = l->slices > 1 && l->bf16.c;
+  d->sums = sums ? base_call_scratch(call, (size_t)most, (size_t)(GEMM_MAX_PANELS * V_LANES) * sizeof *d->sums) : NULL;
+  if (sums && !d->sums) return false;
   d->patches = base_call_scratch(call, (size_t)copied, (size_t)(l->runs * l->span) * sizeof *d->patches);
   if (by_lines && l->runs) {
     int64_t rows = ((most / a[2].out + 1) * a[1].stride + (a[1].kernel - 1) * a[1].dilation + 1);

@@ -452,6 +452,16 @@ static void multiply(const layer *l, const gemm_tile *t, int64_t rows, int64_t p
   else KERN_NAME(gemm_tile)(t, rows, panels, e);
 }
 
+/* The tile over some of the runs, the last ones where `last`: its sums begin with the bias, or go on where it has more.
+ */
+static void multiply_some(const layer *l, const gemm_tile *t, int64_t rows, int64_t panels, const kern_epilogue *e,
+                          bool last) {
+  const kern_epilogue start = {.act = KERN_ACT_none, .bias = e->bias};
+  kern_epilogue rest = *e;
+  if (t->more) rest.bias = NULL;
+  multiply(l, t, rows, panels, last ? &rest : t->more ? NULL : &start);
+}
+
 /* Is run `run` zeros for all of a tile's rows? */
 static bool is_dead(const layer *l, const desk *d, int64_t run, int64_t from, int64_t rows) {
   const uintptr_t zeros = (uintptr_t)d->zeros, bytes = (uintptr_t)(l->span * l->c.groups) * sizeof(float);
@@ -465,9 +475,7 @@ static bool is_dead(const layer *l, const desk *d, int64_t run, int64_t from, in
  * it, so that the bits are those of the whole. */
 static void run_live(const layer *l, const desk *d, const gemm_tile *whole, int64_t from, int64_t rows, int64_t panels,
                      const kern_epilogue *e) {
-  const kern_epilogue start = {.act = KERN_ACT_none, .bias = e->bias};
   gemm_tile t = *whole;
-  kern_epilogue rest = *e;
   int64_t run = 0, end = 0;
   for (;;) {
     while (run < l->runs && is_dead(l, d, run, from, rows)) run++;
@@ -479,21 +487,18 @@ static void run_live(const layer *l, const desk *d, const gemm_tile *whole, int6
     run = end;
     while (run < l->runs && is_dead(l, d, run, from, rows)) run++;
     if (run == l->runs) break;
-    multiply(l, &t, rows, panels, t.more ? NULL : &start);
+    multiply_some(l, &t, rows, panels, e, false);
     t.more = true;
-    rest.bias = NULL;
   }
-  multiply(l, &t, rows, panels, &rest);
+  multiply_some(l, &t, rows, panels, e, true);
 }
 
 /* The tile over a slice of the runs, of one strip. Sums go on from those of the slice before. */
 static void run_slice(const layer *l, const desk *d, const gemm_tile *whole, int64_t slice, int64_t from, int64_t rows,
                       int64_t panels, const kern_epilogue *e) {
-  const kern_epilogue start = {.act = KERN_ACT_none, .bias = e->bias};
   const int64_t first = gemm_split(l->runs, l->slices, slice), end = gemm_split(l->runs, l->slices, slice + 1);
   const bool last = slice + 1 == l->slices;
   gemm_tile t = *whole;
-  kern_epilogue rest = *e;
   t.a += first * d->table_pitch;
   t.b += first * l->span * V_LANES;
   t.taps = end - first;
@@ -503,8 +508,7 @@ static void run_slice(const layer *l, const desk *d, const gemm_tile *whole, int
     t.c = d->sums + from * t.c_pitch;
   }
   if (!last) t.bf16 = (gemm_bf16){0};
-  rest.bias = NULL;
-  multiply(l, &t, rows, panels, last ? &rest : slice ? NULL : &start);
+  multiply_some(l, &t, rows, panels, e, last);
 }
 
 /* Strips [s0, s1), which have as many panels each. `fetch`: the tiles share out the fetching of the next strip's

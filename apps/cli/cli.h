@@ -212,11 +212,6 @@ void cli_print_given(const cli_args *args, const char *const *without, FILE *to)
 td_status cli_int(const cli_args *args, const char *option, int64_t low, int64_t high, int64_t *value, td_error *err);
 td_status cli_real(const cli_args *args, const char *option, double low, double high, double *value, td_error *err);
 
-/* Prints the nodes of an ONNX file or of an exported program, or a TorchScript program, as the file has them, also of
- * one that does not load, with those operators marked that `why`, the error's text, says are not supported (outline.c).
- * Of other formats it prints nothing. TD_BAD_FILE: damaged; what stands before it was printed. */
-td_status cli_print_outline(base_arena *arena, const char *path, const char *why, td_error *err);
-
 /* ---- help (help.c, manual.c, completion.c) ---- */
 void cli_print_usage(FILE *to);
 void cli_print_help(const cli_command *command, FILE *to);

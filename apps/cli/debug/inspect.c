@@ -4,6 +4,7 @@
 #include "cli/engine.h"
 #include "cli/faults.h"
 #include "graph_file.h"
+#include "outline.h"
 
 static void print_value(const char *what, const td_value_info *info) {
   char text[512];

@@ -19,7 +19,6 @@ int main(int count, char **words) {
         return cli_execute(commands[i].command, commands[i].run, count - at - 1, words + at + 1);
   app_note(
       "treadle-debug has the commands check, compare, bisect, minify, replay, repro, inspect, profile and "
-      "compare-profiles of "
-      "`treadle`; see `treadle help`");
+      "compare-profiles of `treadle`; see `treadle help`");
   return TD_BAD_ARGUMENT;
 }

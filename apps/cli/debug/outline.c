@@ -5,7 +5,7 @@
 
 #include "fmt/fmt.h"
 #include "sys/sys.h"
-#include "cli/cli.h"
+#include "outline.h"
 
 enum { MOST_DEPTH = 32, MOST_NAME = 256 };
 

@@ -56,7 +56,8 @@ static bool read_axes(phases *p, const base_tensor *w) {
  * has them. */
 static bool pays(const phases *p, const base_tensor *w, int64_t lanes) {
   const kern_row *pairs = kern_select(KERN_CONV, TD_BF16, p->e->setting->isa);
-  const bool narrow = pairs && passes_precision(p->e, &p->node) == KERN_PRECISION_BF16;
+  const bool narrow =
+      pairs && pairs->lanes == lanes && passes_precision(p->e, &p->node) == KERN_PRECISION_BF16; /* as prepack asks */
   const double after = ceil((double)p->all / (double)lanes) / (narrow ? kern_pairs_speed(pairs) : 1);
   double before = ceil((double)p->channels / (double)lanes), each = (double)w->dims[0];
   for (uint32_t i = 0; i < p->spatial; i++) {

@@ -8,6 +8,7 @@
 #include "api/api_priv.h"
 #include "bench/record.h"
 #include "runtime/copies_priv.h"
+#include "runtime/parts_priv.h"
 #include "sys/topology.h"
 
 #include <getopt.h>
@@ -25,6 +26,7 @@ static const char usage[] =
     "  --batch N            size of open first dimensions (default: 1)\n"
     "  --node-gbs X         bandwidth of a node's memory in GB/s (default: no limit)\n"
     "  --node-copies        weights in the memory of each node\n"
+    "  --l3-mb X            of each L3 cache there in MB (default: this machine's)\n"
     "  --isa NAME           kernels of this level at most (default: the CPU's)\n"
     "  --seconds X          of measurement for each number of threads (default: 2)\n"
     "  --shares             how even tasks are on all threads, by what they write: nothing is measured\n"
@@ -34,7 +36,7 @@ typedef struct options {
   const char *model, *machine, *isa;
   uint32_t threads;
   int64_t batch;
-  double node_gbs, seconds;
+  double node_gbs, l3_mb, seconds;
   bool copies, check, shares;
 } options;
 
@@ -71,7 +73,8 @@ static options read_options(int count, char **words) {
       {"batch", required_argument, NULL, 'b'},   {"node-gbs", required_argument, NULL, 'g'},
       {"node-copies", no_argument, NULL, 'c'},   {"isa", required_argument, NULL, 'i'},
       {"seconds", required_argument, NULL, 's'}, {"check", no_argument, NULL, 'k'},
-      {"shares", no_argument, NULL, 'e'},        {0}};
+      {"shares", no_argument, NULL, 'e'},        {"l3-mb", required_argument, NULL, 'l'},
+      {0}};
   options o = {.machine = "package:2 [numa] core:56 pu:1", .batch = 1, .seconds = 2};
   int64_t threads = 0;
   for (int letter; (letter = getopt_long(count, words, "", known, NULL)) != -1;) {
@@ -81,6 +84,7 @@ static options read_options(int count, char **words) {
     if (letter == 'i') o.isa = optarg;
     if (letter == 't') right = base_str_int(text, &threads) && threads > 0;
     if (letter == 'b') right = base_str_int(text, &o.batch) && o.batch > 0;
+    if (letter == 'l') right = (o.l3_mb = strtod(optarg, NULL)) > 0;
     if (letter == 'g') right = (o.node_gbs = strtod(optarg, NULL)) > 0;
     if (letter == 's') right = (o.seconds = strtod(optarg, NULL)) > 0;
     if (letter == 'c') o.copies = true;
@@ -228,12 +232,25 @@ static void load_model(simulation *s) {
 
 /* ---- recordings ---- */
 
+/* What plans count on in the L3 caches there that so many threads have. */
+static size_t find_cache(const simulation *s, uint32_t threads) {
+  const double here = (double)run_find_cache(NULL), each = s->o.l3_mb > 0 ? s->o.l3_mb * 1e6 / RUN_KEPT_SHARE : here;
+  uint32_t caches = 0;
+  for (uint32_t i = 0, last = UINT32_MAX; i < threads && i < s->cpus.count; i++) {
+    const uint32_t l3 = sys_topology_find(&s->topology, s->cpus.at[i])->l3;
+    caches += l3 != last;
+    last = l3;
+  }
+  return (size_t)(each * caches);
+}
+
 /* A session whose plan counts on so many threads, of which the caller's alone is there. `pool` of one, or NULL. */
 static td_session *open_alone(const simulation *s, td_pool *pool, uint32_t threads) {
   td_error err;
   td_session *session =
       open_session(s, &(td_session_options){.size = sizeof(td_session_options), .pool = pool, .threads = !pool});
   if (pool) session->run->threads.team->most = threads;
+  if (pool && session->run->bounds.cache) session->run->bounds.cache = find_cache(s, threads);
   for (int turn = 0; turn < 2; turn++) check(td_session_run(session, &err), &err); /* who made what is known then */
   return session;
 }

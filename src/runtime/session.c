@@ -99,7 +99,7 @@ td_status run_session_new(const plan_exe *plan, const td_allocator *allocator, r
   s->allocator = *allocator;
   s->arena = arena;
   s->threads.pool = pool;
-  if (batches) s->bounds.cache = run_find_cache();
+  if (batches) s->bounds.cache = run_find_cache(pool);
   td_status status = allocate(s) ? TD_OK : base_no_memory(err, "a session");
   if (status == TD_OK && pool) status = run_team_new(pool, 1, &s->threads.team, err);
   if (status == TD_OK) status = run_stack_open(&s->main.scratch, err);

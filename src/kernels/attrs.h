@@ -104,6 +104,12 @@ enum { KERN_I8_LIST(KERN_ATTR_POSITION) KERN_I8_ATTRS };
 #define KERN_LINEAR_I8_LIST(X) X(KERN_LINEAR_I8_COLUMNS, NEEDED, "n", BASE_ATTR_INT)
 enum { KERN_LINEAR_I8_LIST(KERN_ATTR_POSITION) KERN_LINEAR_I8_ATTRS };
 
+/* td::matmul_i8: of its second operand, as x_scale and x_zero are of the first. */
+#define KERN_MATMUL_I8_LIST(X)                 \
+  X(KERN_MATMUL_I8_SCALE, FLOAT, "w_scale", 1) \
+  X(KERN_MATMUL_I8_ZERO, INT, "w_zero", 0)
+enum { KERN_MATMUL_I8_LIST(KERN_ATTR_POSITION) KERN_MATMUL_I8_MAX_K = 32768 /* 255 * 255 * k is within i32 */ };
+
 /* td::lookup_i8: 256 bytes, eight in a number, the first the lowest. */
 #define KERN_LOOKUP_I8_LIST(X)                          \
   X(KERN_LOOKUP_TABLE, NEEDED, "table", BASE_ATTR_INTS) \

@@ -5,7 +5,7 @@
  *     convolution(dequantize(q), dequantize(W), b)         -> first(conv_i8(last(q), W, b)), scales as attributes; of
  *                                                             a first layer q's f32 as it is, if nobody else needs q
  *     matmul(dequantize(q), dequantize(W)), gemm the same  -> linear_i8(q, W)
- *     matmul(dequantize(a), dequantize(b))                 -> exact in f32, as int8_activations.c says
+ *     matmul(dequantize(a), dequantize(b))                 -> matmul_i8(a, b), or as int8_activations.c says
  *     qlinear_conv(...), qlinear_matmul(...)               -> the same with a result of 8 bits
  *     quantize(conv_i8(...)) or of linear_i8               -> the same with a result of 8 bits
  *
@@ -213,6 +213,11 @@ bool passes_int8_find_bytes(passes_edit *e, ir_value v, int8_activation *a) {
 }
 
 int64_t passes_int8_unsigned_zero(const int8_activation *a) { return a->zero + (a->dtype == TD_I8 ? 128 : 0); }
+
+double passes_int8_largest(const int8_activation *a) {
+  const int64_t zero = passes_int8_unsigned_zero(a);
+  return (double)base_max_i64(zero, UINT8_MAX - zero);
+}
 
 td_status passes_int8_permute_channels(passes_edit *e, ir_node at, ir_value v, bool to_last, ir_value *out) {
   int64_t order[BASE_MAX_RANK];
@@ -482,6 +487,7 @@ static td_status visit_qlinear_matmul(passes_edit *e, ir_node id, const ir_node_
   int8_stored s;
   product p;
   bool fits;
+  if (!t) return passes_int8_visit_qlinear_activations(e, id, node);
   if (!find_qlinear(e, node, &p, &s, &y) || t->rank != 2 || !base_tensor_numel(t)) return TD_OK;
   origin from = origin_of_matrix(t, false);
   from.scales = s.scales, from.zeros = s.zeros;

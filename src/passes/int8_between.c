@@ -1,6 +1,6 @@
 /* int8_between.c -- what stands between quantised products stays in 8 bits:
  *
- *     quantize(conv_i8(...)) or of linear_i8        -> the same with a result of 8 bits
+ *     quantize(conv_i8(...)), linear_i8, matmul_i8  -> the same with a result of 8 bits
  *     quantize(relu(conv_i8(...))), clamp the same  -> the same with limits
  *     quantize(dequantize(conv_i8(...)) + dequantize(r))   -> the same with a residual of 8 bits
  *     quantize(conv_i8(...) + dequantize(r))        -> the same, sums are not rounded before
@@ -28,6 +28,7 @@ typedef struct product {
 
 static bool find_product(passes_edit *e, ir_value v, product *p) {
   const ir_node_def *node = passes_only_producer(e, v, OP_td_linear_i8);
+  if (!node) node = passes_only_producer(e, v, OP_td_matmul_i8);
   const ir_value image = node || passes_uses(e, v) != 1 ? IR_NO_VALUE : passes_source_last(e, v);
   p->image = image.id != 0;
   if (p->image) node = passes_only_producer(e, image, OP_td_conv_i8);
@@ -94,7 +95,8 @@ static bool takes_residual(passes_edit *e, ir_value v, td_dtype y, int8_activati
   if (!bytes) *t = (int8_activation){.q = v, .dtype = TD_F32};
   if ((bytes && t->dtype != y) || !find_product(e, t->q, p) || ir_type_of(e->graph, p->node.out[0])->dtype != t->dtype)
     return false;
-  return is_plain(p) && (p->node.in_count <= KERN_IN_BIAS || !p->node.in[KERN_IN_BIAS].id) &&
+  return is_plain(p) && p->node.op->id != OP_td_matmul_i8 &&
+         (p->node.in_count <= KERN_IN_BIAS || !p->node.in[KERN_IN_BIAS].id) &&
          passes_float(&p->node, "y_scale") == t->scale && passes_int(&p->node, "y_zero") == t->zero;
 }
 

@@ -40,6 +40,8 @@ bool passes_int8_find_activation(passes_edit *e, ir_value v, int8_activation *a)
 bool passes_int8_find_bytes(passes_edit *e, ir_value v, int8_activation *a);
 /* Its zero point among 0 to 255, to which kernels turn signed bytes. */
 int64_t passes_int8_unsigned_zero(const int8_activation *a);
+/* How far a byte can be from its zero point. */
+double passes_int8_largest(const int8_activation *a);
 /* Channels of an image to the end, or back. */
 td_status passes_int8_permute_channels(passes_edit *e, ir_node at, ir_value v, bool to_last, ir_value *out);
 
@@ -50,6 +52,7 @@ td_status passes_int8_visit_mover(passes_edit *e, ir_node id, const ir_node_def 
 td_status passes_int8_visit_cat(passes_edit *e, ir_node id, const ir_node_def *node);
 /* int8_activations.c: a matmul of which neither operand is weights. */
 td_status passes_int8_visit_activations(passes_edit *e, ir_node id, const ir_node_def *node);
+td_status passes_int8_visit_qlinear_activations(passes_edit *e, ir_node id, const ir_node_def *node);
 /* int8_tables.c: a quantisation to y that no product takes; `limited` is what it limits, as `limits` say. */
 td_status passes_int8_between(passes_edit *e, ir_node id, const int8_activation *y, ir_value limited,
                               const base_arg *limits, uint32_t limit_count);

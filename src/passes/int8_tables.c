@@ -2,6 +2,7 @@
  *
  *     quantize(f(dequantize(q)))                        -> lookup_i8(q)   f: any pointwise operators, of q alone
  *     quantize(dequantize(a) + dequantize(b))           -> add_i8(a, b), mul_i8 the same; limits of an activation, too
+ *                                                       -> a, where no b there is moves it to another byte
  *     quantize(avg_pool(dequantize(q))), means the same -> avg_pool_i8(q)
  *     quantize(cat(dequantize(a), dequantize(b)))       -> cat(lookup_i8(a), lookup_i8(b))
  *
@@ -129,6 +130,14 @@ static int64_t limit_of(const int8_activation *y, double limit, int64_t low) {
   return (int64_t)fminf(fmaxf(q, (float)low), (float)low + 255);
 }
 
+/* Is a sum with `b` the byte of `a` again, whatever they are? Nothing that b can be is half a step of the result. */
+static bool adds_nothing(const passes_edit *e, const int8_activation *a, const int8_activation *b,
+                         const int8_activation *y) {
+  const double most = passes_int8_largest(b) * b->scale;
+  return a->dtype == y->dtype && a->scale == y->scale && a->zero == y->zero && most < 0.499 * y->scale &&
+         ir_type_equal(ir_type_of(e->graph, a->q), ir_type_of(e->graph, y->q));
+}
+
 static td_status binary(passes_edit *e, ir_node id, const int8_activation *y, ir_value from, const base_arg *limits,
                         uint32_t limit_count, bool *done) {
   static const ir_op_id ops[][2] = {{OP_aten_add, OP_td_add_i8}, {OP_aten_mul, OP_td_mul_i8}};
@@ -138,6 +147,11 @@ static td_status binary(passes_edit *e, ir_node id, const int8_activation *y, ir
     const ir_node_def *node = passes_only_producer(e, from, ops[i][0]);
     int8_activation a, b;
     if (!node || !passes_int8_find_bytes(e, node->in[0], &a) || !passes_int8_find_bytes(e, node->in[1], &b)) continue;
+    const bool sum = ops[i][0] == OP_aten_add && !limit_count;
+    if (sum && (adds_nothing(e, &a, &b, y) || adds_nothing(e, &b, &a, y))) {
+      *done = true;
+      return passes_take_place(e, id, adds_nothing(e, &a, &b, y) ? a.q : b.q);
+    }
     if (limit_count) least = limit_of(y, limits[1].f, low);
     if (limit_count && strcmp(limits[0].str, "clamp") == 0) most = limit_of(y, limits[2].f, low);
     const base_arg args[] = {ARG_FLOAT("a_scale", a.scale),

@@ -280,7 +280,7 @@ static void sums_that_i32_may_not_hold_stay(void **state) {
   free(text);
 }
 
-/* Products of two activations are taken between whole numbers, by tiles where there are such. */
+/* Products of two activations stay in bytes, or are taken between whole numbers by tiles where there are such. */
 #define DEQUANTISED(a, b, z)                                                                            \
   "input %0 \"a\": u8[" a "]\ninput %1 \"b\": i8[" b "]\nconst %2: f32[] = {0.5}\nconst %3: u8[] = {" z \
   "}\n"                                                                                                 \
@@ -299,34 +299,99 @@ static void activations_are_multiplied_as_whole_numbers(void **state) {
   "%7 = aten::matmul(%5, %6)" pairs                                                                                 \
   ": f32[2, 16, 18]\n%8 = aten::mul(%7, %3): f32[2, 16, 18]\n"                                                      \
   "output \"y\" %8\n"
-  expect_change_at(level_of("avx2"), "int8", before, CENTRED(""), 1);
+  expect_change_at(level_of("avx2"), "int8", before,
+                   "input %0 \"a\": u8[2, 16, 17]\ninput %1 \"b\": i8[2, 17, 18]\n"
+                   "%2 = td::matmul_i8(%0, %1) {w_scale = 0.25, w_zero = 128, panel8 = 8, depth = 2, x_scale = 0.5, "
+                   "x_zero = 7, y_scale = 0, y_zero = 0, y_signed = false, t_scale = 0, t_zero = 0, r_scale = 0, "
+                   "r_zero = 0, act = \"none\", act_a = 0, act_b = 0, act_late = false, in_front = false}: "
+                   "f32[2, 16, 18]\noutput \"y\" %2\n",
+                   1);
   expect_change_at(level_of("avx512_amx"), "int8", before, CENTRED(" {pairs = true}"), 1);
   expect_same_numbers_on_levels(before);
   expect_same_numbers_on_levels(DEQUANTISED("2, 16, 521", "2, 521, 18", "130"));
 }
 
-/* 515 products of at most 255 and 128 are beyond 2^24; of 514, not. */
-static void sums_that_f32_may_not_hold_stay(void **state) {
+/* How often the pass int8 changes the graph, and whether `op` is in it then. */
+static bool becomes(const char *level, const char *text, const char *op) {
+  const passes_setting setting = {.isa = level_of(level)};
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  ir_graph *graph = parse_graph(arena, text, &base_libc_allocator);
+  base_text after = {.allocator = &base_libc_allocator};
+  td_error err;
+  uint32_t changes = 0;
+  assert_int_equal(find_pass("int8")->run(graph, &setting, &changes, &err), TD_OK);
+  ir_print(graph, &after);
+  const bool found = strstr(after.at, op) != NULL;
+  base_text_free(&after);
+  ir_graph_free(graph);
+  base_arena_free(arena);
+  return found;
+}
+
+/* 515 products of at most 255 and 128 are beyond 2^24, up to which tiles count; of 514, not. */
+static void sums_that_f32_may_not_hold_are_bytes(void **state) {
   (void)state;
-  static const char *const texts[] = {DEQUANTISED("1, 2, 514", "1, 514, 2", "0"),
-                                      DEQUANTISED("1, 2, 515", "1, 515, 2", "0"),
-                                      DEQUANTISED("1, 2, 515", "1, 515, 2", "128")};
-  const passes_setting setting = {.isa = level_of("avx2")};
-  for (uint32_t i = 0; i < 3; i++) {
-    base_arena *arena = base_arena_new(&base_libc_allocator);
-    ir_graph *graph = parse_graph(arena, texts[i], &base_libc_allocator);
-    td_error err;
-    uint32_t changes = 0;
-    assert_int_equal(find_pass("int8")->run(graph, &setting, &changes, &err), TD_OK);
-    assert_int_equal(changes, i != 1);
-    ir_graph_free(graph);
-    base_arena_free(arena);
-  }
+  assert_true(becomes("avx512_amx", DEQUANTISED("1, 16, 514", "1, 514, 16", "0"), "pairs = true"));
+  assert_true(becomes("avx512_amx", DEQUANTISED("1, 16, 515", "1, 515, 16", "0"), "td::matmul_i8"));
+  assert_true(becomes("avx512_amx", DEQUANTISED("1, 16, 515", "1, 515, 16", "128"), "pairs = true"));
+}
+
+/* 32,768 products of 255 and 255 are within i32; of open sizes, nobody knows. */
+static void sums_of_activations_that_i32_may_not_hold_stay(void **state) {
+  (void)state;
+  assert_true(becomes("avx2", DEQUANTISED("1, 2, 32768", "1, 32768, 2", "0"), "td::matmul_i8"));
+  assert_false(becomes("avx2", DEQUANTISED("1, 2, 32769", "1, 32769, 2", "0"), "td::matmul_i8"));
+  assert_false(becomes("avx2", DEQUANTISED("1, 2, n", "1, n, 2", "0"), "td::matmul_i8"));
+}
+
+static void a_quantisation_takes_the_product_of_activations(void **state) {
+  (void)state;
+  static const char text[] =
+      "input %0 \"a\": u8[2, 3, 8]\ninput %1 \"b\": i8[2, 8, 5]\nconst %2: f32[] = {0.5}\nconst %3: u8[] = {7}\n"
+      "const %4: i8[] = {-9}\n%5 = td::dequantize_linear(%0, %2, %3) {dtype = f32}\n"
+      "%6 = td::dequantize_linear(%1, %2, %4) {dtype = f32}\n%7 = aten::matmul(%5, %6)\n"
+      "%8 = aten::relu(%7)\n%9 = td::quantize_linear(%8, %2, %3) {dtype = u8}\noutput \"y\" %9\n";
+  assert_true(becomes("avx2", text, "y_scale = 0.5, y_zero = 7"));
+  assert_true(becomes("avx2", text, "w_zero = 119"));
+  assert_true(becomes("avx2", text, "act = \"relu\""));
+  assert_false(becomes("avx2", text, "quantize_linear"));
+  expect_same_numbers_on_levels(text);
+}
+
+static void qlinear_products_of_activations_are_bytes(void **state) {
+  (void)state;
+  static const char text[] =
+      "input %0 \"a\": u8[2, 3, 8]\ninput %1 \"b\": u8[2, 8, 5]\nconst %2: f32[] = {0.5}\nconst %3: u8[] = {7}\n"
+      "const %4: f32[] = {64}\n%5 = td::qlinear_matmul(%0, %2, %3, %1, %2, %3, %4, %3)\noutput \"y\" %5\n";
+  assert_true(becomes("avx2", text, "td::matmul_i8"));
+  expect_same_numbers_on_levels(text);
+}
+
+/* Bytes of half a step at most, 0.498 and 0.502 of it, added to one of the result's scale. */
+static void what_moves_no_byte_is_not_added(void **state) {
+  (void)state;
+#define SUM(scale, of, result)                                                                               \
+  "input %0 \"a\": u8[2, 3]\ninput %1 \"b\": u8[" of                                                         \
+  "]\nconst %2: f32[] = {1}\nconst %3: u8[] = {7}\n"                                                         \
+  "const %4: f32[] = {" scale "}\nconst %5: f32[] = {" result                                                \
+  "}\n"                                                                                                      \
+  "%6 = td::dequantize_linear(%0, %2, %3) {dtype = f32}\n%7 = td::dequantize_linear(%1, %4) {dtype = f32}\n" \
+  "%8 = aten::add(%7, %6)\n%9 = td::quantize_linear(%8, %5, %3) {dtype = u8}\noutput \"y\" %9\n"
+  assert_false(becomes("avx2", SUM("0.001953", "2, 3", "1"), "td::add_i8"));
+  assert_false(becomes("avx2", SUM("0.001953", "3", "1"), "td::add_i8"));
+  assert_true(becomes("avx2", SUM("0.001969", "2, 3", "1"), "td::add_i8"));
+  assert_true(becomes("avx2", SUM("0.001953", "2, 2, 3", "1"), "td::add_i8"));
+  assert_true(becomes("avx2", SUM("0.001953", "2, 3", "2"), "td::add_i8"));
+  expect_same_numbers_on_levels(SUM("0.001953", "2, 3", "1"));
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(activations_are_multiplied_as_whole_numbers),
-                                     cmocka_unit_test(sums_that_f32_may_not_hold_stay),
+                                     cmocka_unit_test(sums_that_f32_may_not_hold_are_bytes),
+                                     cmocka_unit_test(sums_of_activations_that_i32_may_not_hold_stay),
+                                     cmocka_unit_test(a_quantisation_takes_the_product_of_activations),
+                                     cmocka_unit_test(qlinear_products_of_activations_are_bytes),
+                                     cmocka_unit_test(what_moves_no_byte_is_not_added),
                                      cmocka_unit_test(a_dynamic_product_takes_its_operand_in_f32),
                                      cmocka_unit_test(weights_beyond_a_byte_stay),
                                      cmocka_unit_test(numbers_stay),

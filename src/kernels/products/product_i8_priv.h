@@ -25,8 +25,9 @@ typedef struct i8_product {
 /* Sums on their way out. */
 typedef struct i8_finish {
   const i8_product *p;
-  const int32_t *start; /* what a column's sums begin with */
-  const float *scales;  /* of each column: that of x times that of the weights */
+  int32_t *start;           /* what a column's sums begin with */
+  const int32_t *row_start; /* what is added to all sums of a row, of those that i8_multiply_rows is given; NULL: 0 */
+  float *scales;            /* of each column: that of x times that of the weights */
   kern_epilogue e;
   bool cheap; /* the epilogue is a bias and limits */
   float limits[2];
@@ -41,6 +42,8 @@ typedef struct i8_finish {
   uint8_t residual_flip;
 } i8_finish;
 td_status I8_NAME(i8_finish_of)(const i8_product *p, i8_finish *f);
+/* Sets what follows from p->w: that again, where other weights take their place. */
+void I8_NAME(i8_columns)(i8_finish *f);
 /* Rows of at most BYTES_ROW sums, BYTES_ROW apart, `row` the first, columns of a group from `column` on. */
 void I8_NAME(i8_finish)(const i8_finish *f, float *sums, int64_t row, int64_t rows, int64_t group, int64_t column,
                         int64_t n);
@@ -54,6 +57,9 @@ void I8_NAME(i8_find_range)(const float *x, int64_t count, kern_i8_scales *s);
 td_status I8_NAME(i8_depthwise)(const i8_product *p, const kern_conv *of, uint8_t flip);
 /* Sums of at most BYTES_ROWS rows times at most BYTES_PANELS panels, in rows of BYTES_ROW. */
 void I8_NAME(i8_tiles)(const product_tile *t, int64_t rows, int64_t panels);
+/* Rows of x, `count` of them, the first of them row `first` of the result, times panels [panel, end). */
+void I8_NAME(i8_multiply_rows)(const i8_finish *f, const byte_x *x, int64_t x_pitch, int64_t first, int64_t count,
+                               int64_t panel, int64_t end);
 /* The tasks that are this worker's, of rows of a matrix, by dot instructions. */
 td_status I8_NAME(i8_multiply)(const i8_product *p);
 td_status I8_NAME(conv_i8)(const base_call *call);

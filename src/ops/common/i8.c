@@ -17,7 +17,6 @@ td_status ops_i8_check(ir_infer *ctx, td_dtype *out) {
     return ir_infer_fail(ctx, "there are no panels of %lld columns by %lld", (long long)s.panel, (long long)s.depth);
   if (x != TD_F32 && ((x != TD_U8 && x != TD_I8) || s.x_scale == 0))
     return ir_infer_fail(ctx, "x must be f32, or of 8 bits with a scale");
-  if (ir_in(ctx, 1)->type.dtype != TD_U8) return ir_infer_fail(ctx, "packed weights must be u8");
   *out = s.y_scale == 0 ? TD_F32 : s.least < 0 ? TD_I8 : TD_U8;
   return TD_OK;
 }
@@ -106,21 +105,27 @@ static td_status finish_f32(const base_call *call, const kern_i8_scales *s, cons
   return TD_OK;
 }
 
+td_status ops_i8_finish_scaled(const base_call *call, const kern_i8_scales *s, const int32_t *sums, float *by) {
+  const base_tensor *out = base_out(call, 0);
+  kern_i8_direct d;
+  const bool direct = kern_i8_is_direct(call->attrs, kern_i8_operands(call), &d);
+  for (int64_t i = 0; i < out->dims[out->rank - 1]; i++) by[i] = s->x_scale * by[i] / (direct ? d.over : 1);
+  return direct ? finish_direct(call, s, &d, sums, by) : finish_f32(call, s, sums, by);
+}
+
 td_status ops_i8_finish(const base_call *call, const kern_i8_layout *l, const kern_i8_scales *s, int32_t *sums) {
   const base_tensor *w = base_in(call, 1), *out = base_out(call, 0);
   const base_f32 *scales = (const base_f32 *)((const uint8_t *)w->data + l->columns * (int64_t)sizeof(int32_t));
   const base_i32 *bias = (const base_i32 *)(const void *)(scales + l->columns);
   const int64_t count = base_tensor_numel(out), n = l->groups * l->n;
-  kern_i8_direct d;
-  const bool direct = kern_i8_is_direct(call->attrs, kern_i8_operands(call), &d);
   float *by = base_call_scratch(call, (size_t)n, sizeof *by);
   if (!by) return base_no_memory(call->err, "scratch");
   for (int64_t i = 0; i < n; i++) {
     const int64_t lane = kern_i8_column(l, i);
-    by[i] = s->x_scale * scales[lane] / (direct ? d.over : 1);
+    by[i] = scales[lane];
     for (int64_t at = i; at < count; at += n) sums[at] += bias[lane];
   }
-  return direct ? finish_direct(call, s, &d, sums, by) : finish_f32(call, s, sums, by);
+  return ops_i8_finish_scaled(call, s, sums, by);
 }
 
 /* ---- cases ---- */

@@ -190,29 +190,36 @@ void KERN_PART_NAME(i8_finish)(const i8_finish *f, float *sums, int64_t row, int
     store_row(f, sums + r * BYTES_ROW, n, base_out(p->call, 0)->data, (row + r) * p->out_pitch + to);
 }
 
-td_status KERN_PART_NAME(i8_finish_of)(const i8_product *p, i8_finish *f) {
-  const base_tensor *residual = base_in(p->call, KERN_IN_RESIDUAL);
+void KERN_PART_NAME(i8_columns)(i8_finish *f) {
+  const i8_product *p = f->p;
   const int64_t count = p->l.columns;
-  int32_t *start = base_call_scratch(p->call, (size_t)count, sizeof *start);
-  float *scales = base_call_scratch(p->call, (size_t)count, sizeof *scales);
-  *f = (i8_finish){.p = p, .start = start, .scales = scales};
-  if (!start || !scales) return base_no_memory(p->call->err, "scratch");
-  TRY(KERN_NAME(epilogue_of)(p->call, &f->e));
-  f->direct = kern_i8_is_direct(p->call->attrs, kern_i8_operands(p->call), &f->d);
-  f->cheap = kern_epilogue_cheap(&f->e, f->limits) && !f->e.residual && !f->e.scale && !f->e.shift && !f->e.chain;
   const base_i32 *sums = (const base_i32 *)(const void *)p->w, *bias = sums + 2 * count;
   const base_f32 *w_scales = (const base_f32 *)(const void *)(sums + count);
-  const double largest = 255.0 * 128.0 * (double)p->l.k; /* of a sum, without its start */
+  const double largest = 255.0 * (f->row_start ? 256 : 128) * (double)p->l.k; /* of a sum, without its start */
   bool fits = true;
   for (int64_t i = 0; i < count; i++) {
-    start[i] = bias[i] - (int32_t)p->s.x_zero * sums[i];
-    scales[i] = p->s.x_scale * w_scales[i] / (f->direct ? f->d.over : 1);
-    fits &= (largest + fabs((double)start[i])) * fabs((double)scales[i]) < INT32_MAX / 2;
+    f->start[i] = bias[i] - (int32_t)p->s.x_zero * sums[i];
+    f->scales[i] = p->s.x_scale * w_scales[i] / (f->direct ? f->d.over : 1);
+    fits &= (largest + fabs((double)f->start[i])) * fabs((double)f->scales[i]) < INT32_MAX / 2;
   }
   if (f->d.residual && f->d.rounds) fits = 256.0 * (double)f->d.t_by < INT32_MAX / 2;
   if (f->d.residual) fits &= 256.0 * (double)f->d.r_by < INT32_MAX / 2;
   const int offset = p->s.least < 0 ? 128 : 0;
   f->plain = fits && offset == 0 && f->d.least <= 0 && f->d.most >= 255;
+}
+
+td_status KERN_PART_NAME(i8_finish_of)(const i8_product *p, i8_finish *f) {
+  const base_tensor *residual = base_in(p->call, KERN_IN_RESIDUAL);
+  const size_t count = (size_t)p->l.columns;
+  *f = (i8_finish){.p = p,
+                   .start = base_call_scratch(p->call, count, sizeof *f->start),
+                   .scales = base_call_scratch(p->call, count, sizeof *f->scales)};
+  if (!f->start || !f->scales) return base_no_memory(p->call->err, "scratch");
+  TRY(KERN_NAME(epilogue_of)(p->call, &f->e));
+  f->direct = kern_i8_is_direct(p->call->attrs, kern_i8_operands(p->call), &f->d);
+  f->cheap = kern_epilogue_cheap(&f->e, f->limits) && !f->e.residual && !f->e.scale && !f->e.shift && !f->e.chain;
+  const int offset = p->s.least < 0 ? 128 : 0;
+  KERN_PART_NAME(i8_columns)(f);
   f->bytes = b_bytes_of((int)p->s.y_zero + offset, (int)f->d.least + offset, (int)f->d.most + offset, (uint8_t)offset);
   if (!residual) return TD_OK;
   f->residual = residual->data;
@@ -269,9 +276,14 @@ void KERN_PART_NAME(i8_find_range)(const float *x, int64_t count, kern_i8_scales
 
 /* ---- tasks ---- */
 
-/* Rows [first, first + count) times panels [panel, end). */
-static void multiply_rows(const i8_finish *f, const byte_x *x, int64_t x_pitch, int64_t first, int64_t count,
-                          int64_t panel, int64_t end) {
+static void add_to_rows(float *sums, const int32_t *add, int64_t rows) {
+  int32_t *row = (int32_t *)(void *)sums;
+  for (int64_t r = 0; r < rows; r++, row += BYTES_ROW)
+    V_FOR(p, PANELS) b_store_i32(row + p * V_LANES, vi_add(b_load_i32(row + p * V_LANES), vi_set(add[r])));
+}
+
+void KERN_PART_NAME(i8_multiply_rows)(const i8_finish *f, const byte_x *x, int64_t x_pitch, int64_t first,
+                                      int64_t count, int64_t panel, int64_t end) {
   static const int64_t run[] = {0};
   const i8_product *p = f->p;
   while (panel < end) {
@@ -291,6 +303,7 @@ static void multiply_rows(const i8_finish *f, const byte_x *x, int64_t x_pitch, 
                               .sums = sums};
       rows = base_min_i64(BYTES_ROWS, count - row);
       KERN_PART_NAME(i8_tiles)(&t, rows, panels);
+      if (f->row_start) add_to_rows(sums, f->row_start + row, rows);
       KERN_PART_NAME(i8_finish)(f, sums, first + row, rows, 0, panel * V_LANES, columns);
     }
     panel += panels;
@@ -328,8 +341,8 @@ td_status KERN_PART_NAME(i8_multiply)(const i8_product *p) {
     const byte_x *x = lies ? (const byte_x *)p->x + first * p->x_pitch : rows;
     if (!lies && which != copied) copy_rows(p, first, count, rows);
     copied = which;
-    multiply_rows(&f, x, lies ? p->x_pitch : pitch, first, count, quads * part / parts * PANELS,
-                  base_min_i64(panels, quads * (part + 1) / parts * PANELS));
+    KERN_PART_NAME(i8_multiply_rows)(&f, x, lies ? p->x_pitch : pitch, first, count, quads * part / parts * PANELS,
+                                     base_min_i64(panels, quads * (part + 1) / parts * PANELS));
   }
   return TD_OK;
 }

@@ -130,6 +130,14 @@ enum { KERN_LOOKUP_I8_LIST(KERN_ATTR_POSITION) KERN_LOOKUP_NUMBERS = 32 };
   X(KERN_BINARY_MOST, INT, "most", 255)
 enum { KERN_BINARY_I8_LIST(KERN_ATTR_POSITION) };
 
+/* td::softmax_i8: as in KERN_I8_LIST; of x the scale alone tells. */
+#define KERN_SOFTMAX_I8_LIST(X)                   \
+  X(KERN_SOFTMAX_I8_X_SCALE, FLOAT, "x_scale", 1) \
+  X(KERN_SOFTMAX_I8_Y_SCALE, FLOAT, "y_scale", 1) \
+  X(KERN_SOFTMAX_I8_Y_ZERO, INT, "y_zero", 0)     \
+  X(KERN_SOFTMAX_I8_SIGNED, BOOL, "y_signed", false)
+enum { KERN_SOFTMAX_I8_LIST(KERN_ATTR_POSITION) };
+
 /* td::avg_pool_i8, behind those of a pool: as in KERN_I8_LIST. */
 #define KERN_AVG_I8_LIST(X)                \
   X(KERN_AVG_X_SCALE, FLOAT, "x_scale", 1) \

@@ -5,6 +5,7 @@
  *                                                       -> a, where no b there is moves it to another byte
  *     quantize(avg_pool(dequantize(q))), means the same -> avg_pool_i8(q)
  *     quantize(cat(dequantize(a), dequantize(b)))       -> cat(lookup_i8(a), lookup_i8(b))
+ *     quantize(_softmax(dequantize(q))) of rows         -> softmax_i8(q)
  *
  * Rules of the pass int8. What is kept: types; the numbers of tables, which operators' references fill; of the others
  * but for rounding: they are ONNX Runtime's QLinearAdd and so on (ops/native/between_i8.c). */
@@ -227,6 +228,24 @@ static td_status average(passes_edit *e, ir_node id, const int8_activation *y, i
   return passes_take_place(e, id, made);
 }
 
+/* ---- softmax ---- */
+
+static td_status softmax(passes_edit *e, ir_node id, const int8_activation *y, ir_value from, bool *done) {
+  const ir_node_def *node = passes_only_producer(e, from, OP_aten__softmax);
+  int8_activation x;
+  if (!node || passes_int(node, "flatten") || !passes_int8_find_activation(e, node->in[0], &x)) return TD_OK;
+  const int32_t rank = ir_type_of(e->graph, x.q)->rank;
+  const int64_t dim = passes_int(node, "dim");
+  if (rank < 1 || (dim != -1 && dim != rank - 1)) return TD_OK;
+  const base_arg args[] = {ARG_FLOAT("x_scale", x.scale), ARG_FLOAT("y_scale", y->scale), ARG_INT("y_zero", y->zero),
+                           ARG_BOOL("y_signed", y->dtype == TD_I8)};
+  const ir_new_node spec = {.in = &x.q, .in_count = 1, .args = args, .arg_count = sizeof args / sizeof *args};
+  ir_value made;
+  *done = true;
+  TRY(passes_add(e, id, OP_td_softmax_i8, spec, node, &made));
+  return passes_take_place(e, id, made);
+}
+
 /* ---- joins ---- */
 
 /* Each part as the result has it. */
@@ -259,5 +278,6 @@ td_status passes_int8_between(passes_edit *e, ir_node id, const int8_activation 
   if (done) return passes_take_place(e, id, made);
   TRY(binary(e, id, y, limited, limits, limit_count, &done));
   if (!done) TRY(average(e, id, y, from, &done));
+  if (!done) TRY(softmax(e, id, y, from, &done));
   return done ? TD_OK : join(e, id, &quantize, from, &done);
 }

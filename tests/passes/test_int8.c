@@ -385,6 +385,22 @@ static void what_moves_no_byte_is_not_added(void **state) {
   expect_same_numbers_on_levels(SUM("0.001953", "2, 3", "1"));
 }
 
+/* Of rows alone: along another axis loops do it. */
+static void a_softmax_between_bytes_is_one(void **state) {
+  (void)state;
+#define SHARES(dim)                                                                                                \
+  "input %0 \"x\": u8[2, 3, 21]\nconst %1: f32[] = {0.125}\nconst %2: u8[] = {7}\nconst %3: f32[] = {0.0078125}\n" \
+  "const %4: i8[] = {-128}\n%5 = td::dequantize_linear(%0, %1, %2) {dtype = f32}\n"                                \
+  "%6 = aten::_softmax(%5) {dim = " dim "}\n%7 = td::quantize_linear(%6, %3, %4) {dtype = i8}\noutput \"y\" %7\n"
+  expect_change_at(level_of("avx2"), "int8", SHARES("2"),
+                   "input %0 \"x\": u8[2, 3, 21]\n"
+                   "%1 = td::softmax_i8(%0) {x_scale = 0.125, y_scale = 0.0078125, y_zero = -128, y_signed = true}: "
+                   "i8[2, 3, 21]\noutput \"y\" %1\n",
+                   1);
+  assert_true(becomes("avx2", SHARES("-1"), "td::softmax_i8"));
+  assert_false(becomes("avx2", SHARES("1"), "td::softmax_i8"));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(activations_are_multiplied_as_whole_numbers),
                                      cmocka_unit_test(sums_that_f32_may_not_hold_are_bytes),
@@ -392,6 +408,7 @@ int main(void) {
                                      cmocka_unit_test(a_quantisation_takes_the_product_of_activations),
                                      cmocka_unit_test(qlinear_products_of_activations_are_bytes),
                                      cmocka_unit_test(what_moves_no_byte_is_not_added),
+                                     cmocka_unit_test(a_softmax_between_bytes_is_one),
                                      cmocka_unit_test(a_dynamic_product_takes_its_operand_in_f32),
                                      cmocka_unit_test(weights_beyond_a_byte_stay),
                                      cmocka_unit_test(numbers_stay),

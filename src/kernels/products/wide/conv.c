@@ -15,6 +15,7 @@
 #include "kernels/products/channels_last_priv.h"
 #include "kernels/products/conv_groups_priv.h"
 #include "kernels/products/conv_pixels_priv.h"
+#include "kernels/products/conv_table_priv.h"
 #include "kernels/products/wide/planes_level_priv.h"
 #include "kernels/products/dot_tile_priv.h"
 #include "kernels/products/epilogue_priv.h"
@@ -28,6 +29,9 @@
 enum { FEW_CHANNELS = 48, LONGEST_ROW = 256, LONGEST_INNER_ROW = 4096 };
 /* Of a tile: their pointers stay in registers. */
 enum { MOST_ROWS = 9, MOST_PAIR_ROWS = 12 };
+/* Pointers behind those of a block's pixels, to zeros: where runs are short, tiles take rows that they have not from
+ * there, or from the next tile's, which is quicker than to look where theirs end. */
+enum { BEHIND = MOST_PAIR_ROWS, SHORT = 16 };
 /* Of the image under a block of pixels: leaves the larger part of L2 to the weights. */
 enum { IMAGE_BYTES = 256 * 1024 };
 /* Of the weights that the tiles of a block meet, strip by strip, in L2: more are cut. */
@@ -37,11 +41,6 @@ enum { TILE_FLOATS = 4096 };
 /* Columns behind the last whole panel are sums of products (dot_tile_priv.h) where that is half the work of a panel, a
  * sum of lanes costs as much as so many vectors, and they are taken from the panel for this many pixels. */
 enum { SUM_WORK = 8, LONE_PIXELS = 64 };
-
-/* A number in parts of nearly one size: the first `more` of them have one more than `each`. No division per part. */
-typedef struct cut {
-  int64_t each, more;
-} cut;
 
 typedef struct layer {
   kern_conv c;
@@ -95,10 +94,6 @@ typedef struct place {
 } place;
 
 /* ---- how a layer is cut ---- */
-
-static cut cut_into(int64_t parts, int64_t total) { return (cut){total / parts, total % parts}; }
-static int64_t cut_at(const cut *c, int64_t part) { return part * c->each + base_min_i64(part, c->more); }
-static int64_t cut_size(const cut *c, int64_t part) { return c->each + (part < c->more); }
 
 static void set_runs(layer *l) {
   const kern_conv_axis *w = &l->c.axis[2];
@@ -276,17 +271,6 @@ static const float *border_run(const layer *l, desk *d, const float *line, int64
   return line && l->whole_rows ? copy_row(l, d, line, x) : d->zeros;
 }
 
-/* to[r] = from + r * step, both ends of which are inside of something. */
-static void fill_places(const float **to, const float *from, int64_t step, int64_t count) {
-  enum { TOGETHER = 4 };
-  typedef uintptr_t places __attribute__((vector_size(TOGETHER * sizeof(uintptr_t))));
-  const uintptr_t by = (uintptr_t)step * sizeof *from;
-  places at = (uintptr_t)from + (places){0, 1, 2, 3} * by;
-  int64_t r = 0;
-  for (; r + TOGETHER <= count; r += TOGETHER, at += TOGETHER * by) memcpy(to + r, &at, sizeof at);
-  for (; r < count; r++) to[r] = from + r * step;
-}
-
 /* The runs of one line of taps for `count` pixels from output column `o` on, in `to`. `line` is NULL outside the image.
  * Returns the number of runs. */
 static int64_t line_runs(const layer *l, desk *d, const float *line, int64_t o, int64_t count, const float **to) {
@@ -330,6 +314,7 @@ static void fill_table(const layer *l, desk *d, int64_t m0, int64_t m1) {
     count = base_min_i64(l->c.axis[2].out - p.at[2], m1 - m);
     pixel_runs(l, d, &p, count, d->table + (m - m0));
   }
+  for (int64_t i = 0; i < l->runs; i++) fill_places(d->table + i * d->table_pitch + (m1 - m0), d->zeros, 0, BEHIND);
 }
 
 /* ---- channels first ---- */
@@ -521,6 +506,7 @@ static void run_tile(const layer *l, const desk *d, const block *b, int64_t tile
   const kern_epilogue e = kern_epilogue_at(&l->e, b->m0 + from, column);
   gemm_tile t = {.a = d->table + from,
                  .a_pitch = d->table_pitch,
+                 .a_whole = l->span <= SHORT,
                  .taps = l->runs,
                  .k = l->span,
                  .a_first = b->group * l->c.group_in,
@@ -597,13 +583,21 @@ static void run_chain(const layer *l, const block *b, int64_t from, int64_t end)
   if (l->chain) kern_chain_run(l->chain, &t);
 }
 
+/* Where a block of pixels begins. Those of groups of pairs are whole tiles, which missing rows do not make quicker; of
+ * one group even blocks are, whose ends meet those of lines. */
+static int64_t block_at(const layer *l, int64_t number) {
+  if (!l->pairs || l->products == 1) return gemm_split(l->pixels, l->m_blocks, number);
+  const int64_t tiles = base_ceil_div(l->pixels, l->tile_rows);
+  return base_min_i64(gemm_split(tiles, l->m_blocks, number) * l->tile_rows, l->pixels);
+}
+
 /* Tasks count blocks of strips fastest, then blocks of pixels, groups and maps. */
 static void run_task(const layer *l, desk *d, int64_t task) {
   int64_t n = task % l->n_blocks, m = task / l->n_blocks % l->m_blocks, rest = task / l->n_blocks / l->m_blocks;
   int64_t p = rest % l->product_blocks, map = rest / l->product_blocks * l->pixels;
   block b = {.group = gemm_split(l->products, l->product_blocks, p),
-             .m0 = map + gemm_split(l->pixels, l->m_blocks, m),
-             .m1 = map + gemm_split(l->pixels, l->m_blocks, m + 1)};
+             .m0 = map + block_at(l, m),
+             .m1 = map + block_at(l, m + 1)};
   b.tiles = (b.m1 - b.m0 + l->tile_rows - 1) / l->tile_rows;
   b.in_tiles = cut_into(b.tiles, b.m1 - b.m0);
   if ((l->c.channels_first || l->made) && l->runs) {
@@ -648,12 +642,13 @@ static bool take_lone_columns(const base_call *call, const layer *l, desk *d) {
 /* Room for the largest block of pixels. */
 static bool make_desk(const base_call *call, const layer *l, desk *d) {
   const kern_conv_axis *a = l->c.axis;
-  int64_t most = (l->pixels + l->m_blocks - 1) / l->m_blocks, lines = 0;
+  int64_t most = 0, lines = 0;
+  for (int64_t i = 0; i < l->m_blocks; i++) most = base_max_i64(most, block_at(l, i + 1) - block_at(l, i));
   int64_t copied = base_min_i64(most, (most / a[2].out + 2) * l->borders);
   const bool by_lines = l->c.channels_first || (l->made && !l->pixels_alone);
   size_t span = (size_t)(l->c.groups > 1 ? l->span * l->c.groups : l->span); /* groups move on in zeros, too */
   float *zeros = base_call_scratch(call, span, sizeof *zeros);
-  d->table_pitch = most | 8; /* those of a pixel do not lie a power of two apart, on one line of L1 */
+  d->table_pitch = (most + BEHIND) | 8; /* those of a pixel do not lie a power of two apart, on one line of L1 */
   d->table = base_call_scratch(call, (size_t)d->table_pitch, (size_t)l->runs * sizeof *d->table);
   const bool sums = l->slices > 1 && l->bf16.c;
   d->sums = sums ? base_call_scratch(call, (size_t)most, (size_t)(GEMM_MAX_PANELS * V_LANES) * sizeof *d->sums) : NULL;

@@ -39,7 +39,7 @@ V_INLINE void multiply(vf *sum, strip *s, const int rows, const int panels, cons
   int64_t at = 0;
   for (int64_t tap = 0; tap < t->taps; tap++, row += t->a_pitch, at += b_skip) {
     const float *const *table = row;
-    if (s->rows < rows) {
+    if (s->rows < rows && !t->a_whole) {
       for (int64_t r = 0; r < rows; r++) s->row[r] = row[base_min_i64(r, s->rows - 1)];
       table = s->row;
     }

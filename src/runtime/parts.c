@@ -86,7 +86,8 @@ static uint32_t count_caches(const run_pool *pool) {
 size_t run_find_cache(const run_pool *pool) {
   sys_machine machine;
   sys_caches_read(&machine);
-  return (size_t)(machine.l3_bytes ? machine.l3_bytes / RUN_KEPT_SHARE : machine.l2_bytes) * (pool ? count_caches(pool) : 1);
+  const uint64_t each = machine.l3_bytes ? machine.l3_bytes / RUN_KEPT_SHARE : machine.l2_bytes;
+  return (size_t)each * (pool ? count_caches(pool) : 1);
 }
 
 /* Inputs and states of the sizes that the plan knows; NULL: it does not know all, or out of memory. */

@@ -162,6 +162,15 @@ static const depthwise_case table[] = {
     {1, 1, 6, .in = {9}, .kernel = {4}, .stride = {2}, .dilation = {2}, .padding = {3, 1}},
     {3, 1, 21, .in = {3, 4, 5}, .kernel = {2, 3, 3}, .stride = {1, 2, 1}, .dilation = {1, 1, 1},
      .padding = {1, 1, 1, 0, 1, 1}, .parts = BIAS, .act = KERN_ACT_relu},
+    /* neighbouring pixels in a vector */
+    {2, 2, 8, .in = {6, 18}, .kernel = {3, 3}, .stride = {1, 1}, .dilation = {1, 1}, PAD(1), .parts = BIAS,
+     .act = KERN_ACT_hardswish},
+    {2, 1, 8, .in = {9, 40}, .kernel = {5, 5}, .stride = {2, 1}, .dilation = {1, 1}, PAD(2), .parts = SCALE | SHIFT,
+     .act = KERN_ACT_relu},
+    {2, 2, 4, .in = {9, 32}, .kernel = {3, 3}, .stride = {1, 1}, .dilation = {2, 3}, .padding = {2, 3, 2, 3}},
+    {2, 1, 2, .in = {5, 16}, .kernel = {3, 7}, .stride = {1, 1}, .dilation = {1, 1}, .padding = {1, 3, 1, 3},
+     .parts = BIAS | RESIDUAL},
+    {1, 1, 4, .in = {61}, .kernel = {31}, .stride = {1}, .dilation = {1}, .padding = {33, 0}, .parts = BIAS},
     /* nothing */
     {2, 0, 16, PLANE(4, 4, 3, 1), PAD(1), .parts = BIAS},
     {2, 2, 33, PLANE(8, 17, 3, 1), PAD(1), .parts = BIAS | CHAIN, .act = KERN_ACT_relu},

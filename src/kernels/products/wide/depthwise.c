@@ -4,6 +4,10 @@
  * The fast form makes strips of output pixels (depthwise_strips_priv.h), which run down the rows of a task, so that the
  * window's lines stay in the first-level cache. A window too large for them is walked pixel by pixel.
  *
+ * Of few channels a vector has some neighbouring pixels: as the window moves by one, what lies side by side in a line
+ * is what the pixels see at a tap. They are one pixel of V_LANES channels, each with its weights again, in an image
+ * whose window moves on by as many pixels; its lines are copied with zeros around.
+ *
  * An image of bf16 becomes floats in a ring of lines that stays in the second-level cache; results become bf16 strip by
  * strip.
  *
@@ -34,6 +38,8 @@ typedef struct job {
   int64_t channels, block, channel_blocks, block_rows, row_blocks;
   float *copy;         /* of the lines that a chunk sees, `ring` of them; NULL: they are read where they are */
   int64_t chunk, ring; /* output rows that are made at once; lines */
+  int64_t pixels;      /* of a vector, where channels are few; 0: one. Then, of a line that is copied: */
+  int64_t begin, in;   /* zeros in front, and pixels of the image */
   gemm_bf16 bf16;
   float *strip; /* one, where results are bf16 */
   void (*narrow)(float *to, const float *from, int64_t n);
@@ -118,15 +124,26 @@ static void copy_pixel(const job *j, const char *from, int64_t channels, float *
   if (c < channels) v_store_n(to + c, v_load_n(wide + c, channels - c), channels - c);
 }
 
+/* A line with zeros around. */
+static void copy_line(const job *j, const char *from, float *to) {
+  const int64_t pitch = j->whole.in_pitch, all = j->conv.axis[2].in;
+  const int64_t begin = base_min_i64(j->begin, all), count = base_min_i64(j->in, all - begin);
+  memset(to, 0, (size_t)(begin * pitch) * sizeof *to);
+  memcpy(to + begin * pitch, from, (size_t)(count * pitch) * sizeof *to);
+  memset(to + (begin + count) * pitch, 0, (size_t)((all - begin - count) * pitch) * sizeof *to);
+}
+
 /* Those of the lines that output rows [row, end) see which are not in j->copy yet, where there are `made`. */
 static int64_t copy_lines(const job *j, const depthwise_part *p, const char *x, int64_t made, int64_t row,
                           int64_t end) {
   const kern_conv_axis *h = &j->conv.axis[1], *v = &j->conv.axis[2];
   const int64_t last = base_min_i64((end - 1) * h->stride - h->begin + (h->kernel - 1) * h->dilation + 1, h->in);
-  for (int64_t y = base_max_i64(row * h->stride - h->begin, made); y < last; y++)
-    for (int64_t i = 0; i < v->in; i++)
+  for (int64_t y = base_max_i64(row * h->stride - h->begin, made); y < last; y++) {
+    if (j->pixels) copy_line(j, x + y * j->in * j->whole.in_pitch * j->x_size, j->copy + y % j->ring * p->line);
+    for (int64_t i = 0; !j->pixels && i < v->in; i++)
       copy_pixel(j, x + (y * v->in + i) * j->whole.in_pitch * j->x_size, p->strip.channels,
                  j->copy + y % j->ring * p->line + i * p->strip.in_pitch);
+  }
   return base_max_i64(last, made);
 }
 
@@ -134,7 +151,7 @@ static int64_t copy_lines(const job *j, const depthwise_part *p, const char *x, 
 static bool take_copy(const base_call *call, job *j) {
   const kern_conv_axis *h = &j->conv.axis[1];
   const int64_t widest = j->channels - (j->channel_blocks - 1) * j->block;
-  const int64_t line = copied_line(&j->conv.axis[2], widest);
+  const int64_t line = j->pixels ? j->conv.axis[2].in * j->whole.in_pitch : copied_line(&j->conv.axis[2], widest);
   const int64_t over =
       (h->kernel - 1) * h->dilation + 1 - h->stride; /* lines of a row that the next one does not add */
   if (j->bf16.c) {
@@ -143,8 +160,8 @@ static bool take_copy(const base_call *call, job *j) {
     if (!j->strip) return false;
   }
   j->chunk = j->block_rows;
-  if (j->x_size == sizeof *j->copy && !is_apart(j)) return true;
-  if (j->x_size != sizeof *j->copy)
+  if (j->x_size == sizeof *j->copy && !is_apart(j) && !j->pixels) return true;
+  if (j->x_size != sizeof *j->copy || j->pixels)
     j->chunk = base_min_i64(base_max_i64((RING_FLOATS / line - over) / h->stride, 1), j->block_rows);
   j->ring = base_max_i64(lines_seen(h, j->chunk), 1);
   j->copy = base_call_scratch(call, (size_t)j->ring, (size_t)line * sizeof *j->copy);
@@ -183,6 +200,9 @@ static void run_task(const job *j, int64_t task) {
   if (j->copy) {
     p.x = j->copy;
     p.ring = j->ring;
+  }
+  if (j->pixels) p.line = c->axis[2].in * j->whole.in_pitch;
+  else if (j->copy) {
     p.strip.in_pitch = (p.strip.channels + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
     p.line = copied_line(&c->axis[2], p.strip.channels);
   }
@@ -226,6 +246,50 @@ static void merge_pixels(kern_conv *c) {
   h->in = h->out = 1;
 }
 
+/* ---- few channels ---- */
+
+/* Zeros around a line are no numbers times weights that are none. */
+static bool are_finite(const float *w, int64_t count) {
+  bool finite = true;
+  for (int64_t i = 0; i < count; i++) finite &= isfinite(w[i]) != 0;
+  return finite;
+}
+
+static bool joins_pixels(const job *j) {
+  const kern_conv_axis *v = &j->conv.axis[2];
+  const bool vectors = j->has_rest && (j->rest.residual || j->rest.scale || j->rest.shift);
+  return !vectors && j->channels < V_LANES && V_LANES % j->channels == 0 && v->stride == 1 && v->begin >= 0 &&
+         v->out % (V_LANES / j->channels) == 0 && is_plane(&j->conv) && j->x_size == sizeof(float) && !j->bf16.c &&
+         !j->last.chain && j->whole.in_pitch == j->channels && j->whole.out_pitch == j->channels &&
+         are_finite(j->whole.w, j->conv.taps * j->channels);
+}
+
+/* Each of `rows` rows of a number per channel so often that it fills a vector; *from NULL: there are none. */
+static bool repeat(const base_call *call, const float **from, int64_t rows, int64_t channels) {
+  float *to = *from ? base_call_scratch(call, (size_t)rows, V_LANES * sizeof *to) : NULL;
+  if (!*from || !to) return !*from;
+  for (int64_t i = 0; i < rows * V_LANES; i++) to[i] = (*from)[i / V_LANES * channels + i % channels];
+  *from = to;
+  return true;
+}
+
+static bool join_pixels(const base_call *call, job *j) {
+  kern_conv_axis *v = &j->conv.axis[2];
+  const int64_t channels = j->channels;
+  depthwise_strip *s = &j->whole;
+  j->pixels = V_LANES / channels;
+  j->begin = v->begin;
+  j->in = v->in;
+  v->in = v->out + (v->kernel - 1) * v->dilation;
+  v->begin = 0;
+  v->out /= j->pixels;
+  v->stride = j->pixels;
+  j->conv.out_size /= j->pixels;
+  j->channels = j->conv.groups = s->w_pitch = s->out_pitch = V_LANES;
+  return repeat(call, &s->w, j->conv.taps, channels) && repeat(call, &s->bias, 1, channels) &&
+         repeat(call, &s->scale, 1, channels) && repeat(call, &s->shift, 1, channels);
+}
+
 td_status KERN_NAME(depthwise_by)(const base_call *call, void (*narrow)(float *to, const float *from, int64_t n)) {
   const base_tensor *x = base_in(call, 0);
   job j = {.x = x->data, .x_size = base_dtype(x->dtype)->bits / 8, .narrow = narrow};
@@ -241,6 +305,7 @@ td_status KERN_NAME(depthwise_by)(const base_call *call, void (*narrow)(float *t
                               .out_pitch = kern_pitch(base_out(call, 0))};
   j.bf16 = gemm_bf16_of(call, &j.rest);
   j.has_rest = depthwise_take_epilogue(&j.rest, &j.whole, &j.last);
+  if (joins_pixels(&j) && !join_pixels(call, &j)) return base_no_memory(call->err, "scratch");
   j.form = KERN_NAME(depthwise_form)(&j.conv);
   if (narrow && (!j.form || !is_plane(&j.conv)))
     return base_fail(call->err, TD_UNSUPPORTED, NULL, -1, "no strips of bf16 for this window");

@@ -1,6 +1,6 @@
-/* softmax_i8.c -- KERN_SOFTMAX_I8: td::softmax_i8, row by row: exponentials in f32 of how far bytes are below the largest,
- * their sum, and bytes of their shares. A softmax is the same below any number: where all exponentials of bytes are
- * normal numbers, 255 stands for the largest, which nobody need look for. */
+/* softmax_i8.c -- KERN_SOFTMAX_I8: td::softmax_i8, row by row: exponentials in f32 of how far bytes are below the
+ * largest, their sum, and bytes of their shares. A softmax is the same below any number: where all exponentials of
+ * bytes are normal numbers, 255 stands for the largest, which nobody need look for. */
 #include "kernels/simd/bytes_priv.h"
 #include "kernels/simd/wide/rows_priv.h"
 

@@ -188,15 +188,17 @@ typedef struct place {
   bool heads[LEVELS];
 } place;
 
-static void find_places(const run_pool *p, place *places) {
+static void find_places(run_pool *p, place *places) {
   base_arena *arena = p->capacity > WIDE ? base_arena_new(&p->allocator) : NULL;
   sys_topology topology;
   memset(places, 0, p->capacity * sizeof *places);
-  if (arena && sys_topology_read("", arena, &topology, NULL) == TD_OK)
+  if (arena && sys_topology_read("", arena, &topology, NULL) == TD_OK) {
+    run_pool_count_caches(p, &topology);
     for (uint32_t i = 0; i < p->capacity; i++) {
       const sys_cpu *cpu = sys_topology_find(&topology, p->workers[i].cpu);
       if (cpu) places[i] = (place){.in = {cpu->l3, cpu->node, cpu->package, 0}};
     }
+  }
   base_arena_free(arena);
 }
 

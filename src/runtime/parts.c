@@ -5,9 +5,6 @@
  * as sizes are checked and views are made for all parts at once. */
 #include "runtime/parts_priv.h"
 #include "runtime/steps_priv.h"
-#include "sys/topology.h"
-
-enum { FEW_CPUS = 4 /* so many lie in one L3 cache on any machine */ };
 
 td_status run_prepare_parts(run_bound *bound, td_error *err) {
   size_t most = 0;
@@ -65,29 +62,11 @@ td_status run_parts(run_session *s, const plan_parts *p) {
   return status;
 }
 
-/* How many L3 caches the CPUs of a pool lie in, one CPU per thread. */
-static uint32_t count_caches(const run_pool *pool) {
-  const uint32_t cpus = pool->threads < pool->cpu_count ? pool->threads : pool->cpu_count;
-  base_arena *arena = cpus > FEW_CPUS ? base_arena_new(&pool->allocator) : NULL;
-  sys_topology machine;
-  uint32_t caches = 0;
-  const bool known = arena && sys_topology_read("", arena, &machine, NULL) == TD_OK;
-  bool *seen = known ? base_new(arena, bool, (size_t)machine.l3s) : NULL;
-  for (uint32_t i = 0; seen && i < cpus; i++) {
-    const sys_cpu *cpu = sys_topology_find(&machine, pool->cpus[i]);
-    if (!cpu || seen[cpu->l3]) continue;
-    seen[cpu->l3] = true;
-    caches++;
-  }
-  base_arena_free(arena);
-  return caches ? caches : 1;
-}
-
-size_t run_find_cache(const run_pool *pool) {
+size_t run_find_cache(run_pool *pool) {
   sys_machine machine;
   sys_caches_read(&machine);
   const uint64_t each = machine.l3_bytes ? machine.l3_bytes / RUN_KEPT_SHARE : machine.l2_bytes;
-  return (size_t)each * (pool ? count_caches(pool) : 1);
+  return (size_t)each * (pool ? run_pool_caches(pool) : 1);
 }
 
 /* Inputs and states of the sizes that the plan knows; NULL: it does not know all, or out of memory. */

@@ -7,7 +7,7 @@
 /* See plan_means: one of so many parts of the L3 caches in which the pool's CPUs lie, since what else is in them is
  * often somebody else's. `pool` NULL: of one cache. */
 enum { RUN_KEPT_SHARE = 4 };
-size_t run_find_cache(const run_pool *pool);
+size_t run_find_cache(run_pool *pool);
 /* Room for what run_parts keeps, for all parts of the binding. */
 td_status run_prepare_parts(run_bound *bound, td_error *err);
 /* Runs the steps of `parts`, part by part. */

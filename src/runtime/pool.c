@@ -139,6 +139,32 @@ uint32_t run_usable_threads(void) { return sys_threads_read(); }
 
 uint32_t run_pool_threads(const run_pool *p) { return p->threads; }
 
+void run_pool_count_caches(run_pool *p, const sys_topology *machine) {
+  sys_cpu_set caches = {0};
+  for (uint32_t i = 0; i < p->capacity && i < p->cpu_count; i++) {
+    const sys_cpu *cpu = sys_topology_find(machine, p->cpus[i]);
+    if (cpu) sys_set_add(&caches, cpu->l3);
+  }
+  const uint32_t count = sys_set_count(&caches);
+  atomic_store(&p->caches, count ? count : 1);
+}
+
+uint32_t run_pool_caches(run_pool *p) {
+  enum { FEW_CPUS = 4 }; /* lie in one L3 cache on any machine */
+  const bool few = p->capacity <= FEW_CPUS || p->cpu_count <= FEW_CPUS;
+  const uint32_t known = few ? 1 : atomic_load(&p->caches);
+  base_arena *arena = known ? NULL : base_arena_new(&p->allocator);
+  sys_topology machine;
+  if (arena && sys_topology_read("", arena, &machine, NULL) == TD_OK) {
+    run_pool_lock(p); /* who sees another affinity changes the CPUs */
+    run_pool_count_caches(p, &machine);
+    run_pool_unlock(p);
+  }
+  base_arena_free(arena);
+  const uint32_t caches = known ? known : atomic_load(&p->caches);
+  return caches ? caches : 1;
+}
+
 size_t run_pool_scratch(const run_pool *p) {
   size_t bytes = 0;
   for (uint32_t i = 1; i < p->threads; i++)

@@ -5,6 +5,7 @@
 #include "runtime/runtime.h"
 #include "runtime/stack_priv.h"
 #include "sys/sys.h"
+#include "sys/topology.h"
 
 enum { RUN_LINE = 64 };
 
@@ -38,6 +39,7 @@ struct run_pool {
   bool pins;                  /* workers are kept on CPUs */
   bool named;                 /* the caller said on which */
   uint64_t spin_ns;           /* between inferences */
+  _Atomic uint32_t caches;    /* L3 caches that its CPUs lie in; 0: nobody has counted them */
   _Atomic uint64_t look_ns;   /* from one look at affinity and quota to the next */
   run_worker *workers;        /* the first stands for the caller */
   uint32_t *cpus, cpu_count;  /* that it may use */
@@ -75,6 +77,10 @@ void run_pool_lock(run_pool *pool);
 void run_pool_unlock(run_pool *pool);
 /* With the lock: these are the CPUs now. */
 void run_pool_settle_cpus(run_pool *pool, const uint32_t *cpus, uint32_t count);
+/* How many L3 caches the CPUs lie in, one CPU per thread. The machine is read for that, which takes a millisecond for
+ * some CPUs, unless run_pool_count_caches was given one. */
+uint32_t run_pool_caches(run_pool *pool);
+void run_pool_count_caches(run_pool *pool, const sys_topology *machine);
 /* What affinity and quota of the process say, where the last look was long ago. A worker that waits finds out, since
  * nobody waits for it meanwhile. */
 void run_pool_look_around(run_pool *pool, uint64_t now_ns);

@@ -581,14 +581,41 @@ static void jobs_without_a_pool(void **state) {
   }
 }
 
+/* Eight cores to a cache: of threads, not of all CPUs that a pool may use; CPUs that nobody knows count for nothing. */
+static void caches_of_a_pool_are_counted(void **state) {
+  (void)state;
+  static const struct {
+    uint32_t threads, first, step, caches;
+  } pools[] = {{4, 0, 1, 1},   {8, 0, 1, 1},    {9, 0, 1, 2},  {112, 0, 1, 14},
+               {14, 0, 8, 14}, {16, 104, 1, 1}, {3, 112, 1, 1}};
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  sys_topology machine;
+  assert_int_equal(sys_topology_load("package:2 l3:7 core:8 pu:1", arena, &machine, NULL), TD_OK);
+  for (size_t i = 0; i < sizeof pools / sizeof *pools; i++) {
+    uint32_t cpus[112];
+    for (uint32_t k = 0; k < 112; k++) cpus[k] = pools[i].first + k * pools[i].step;
+    run_pool pool = {.capacity = pools[i].threads, .cpus = cpus, .cpu_count = 112};
+    run_pool_count_caches(&pool, &machine);
+    assert_int_equal(run_pool_caches(&pool), pools[i].caches);
+  }
+  base_arena_free(arena);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(quota_changes),         cmocka_unit_test(each_task_is_done_once),
-      cmocka_unit_test(jobs_without_a_pool),   cmocka_unit_test(an_error_of_a_worker_comes_out),
-      cmocka_unit_test(shares_by_weight),      cmocka_unit_test(shares_that_are_not_taken),
-      cmocka_unit_test(guests_take_a_core),    cmocka_unit_test(teams_side_by_side),
-      cmocka_unit_test(affinity_changes),      cmocka_unit_test(a_pool_ends_at_any_time),
-      cmocka_unit_test(lack_of_memory),        cmocka_unit_test(bits_do_not_depend_on_threads),
-      cmocka_unit_test(sessions_share_a_pool), cmocka_unit_test(a_failing_step_is_named)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(quota_changes),
+                                     cmocka_unit_test(each_task_is_done_once),
+                                     cmocka_unit_test(jobs_without_a_pool),
+                                     cmocka_unit_test(an_error_of_a_worker_comes_out),
+                                     cmocka_unit_test(shares_by_weight),
+                                     cmocka_unit_test(shares_that_are_not_taken),
+                                     cmocka_unit_test(guests_take_a_core),
+                                     cmocka_unit_test(teams_side_by_side),
+                                     cmocka_unit_test(affinity_changes),
+                                     cmocka_unit_test(a_pool_ends_at_any_time),
+                                     cmocka_unit_test(lack_of_memory),
+                                     cmocka_unit_test(bits_do_not_depend_on_threads),
+                                     cmocka_unit_test(sessions_share_a_pool),
+                                     cmocka_unit_test(a_failing_step_is_named),
+                                     cmocka_unit_test(caches_of_a_pool_are_counted)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,13 +68,17 @@ static void refuse(const char *text) {
 /* ---- options ---- */
 
 static options read_options(int count, char **words) {
-  static const struct option known[] = {
-      {"machine", required_argument, NULL, 'm'}, {"threads", required_argument, NULL, 't'},
-      {"batch", required_argument, NULL, 'b'},   {"node-gbs", required_argument, NULL, 'g'},
-      {"node-copies", no_argument, NULL, 'c'},   {"isa", required_argument, NULL, 'i'},
-      {"seconds", required_argument, NULL, 's'}, {"check", no_argument, NULL, 'k'},
-      {"shares", no_argument, NULL, 'e'},        {"l3-mb", required_argument, NULL, 'l'},
-      {0}};
+  static const struct option known[] = {{"machine", required_argument, NULL, 'm'},
+                                        {"threads", required_argument, NULL, 't'},
+                                        {"batch", required_argument, NULL, 'b'},
+                                        {"node-gbs", required_argument, NULL, 'g'},
+                                        {"node-copies", no_argument, NULL, 'c'},
+                                        {"isa", required_argument, NULL, 'i'},
+                                        {"seconds", required_argument, NULL, 's'},
+                                        {"check", no_argument, NULL, 'k'},
+                                        {"shares", no_argument, NULL, 'e'},
+                                        {"l3-mb", required_argument, NULL, 'l'},
+                                        {0}};
   options o = {.machine = "package:2 [numa] core:56 pu:1", .batch = 1, .seconds = 2};
   int64_t threads = 0;
   for (int letter; (letter = getopt_long(count, words, "", known, NULL)) != -1;) {

@@ -55,7 +55,7 @@ V_INLINE gemm_bf16 gemm_bf16_at(const gemm_bf16 *b, int64_t row, int64_t column)
 typedef struct gemm_tile {
   const float *const *a; /* a[tap * a_pitch + row]: k floats, from a_first on */
   int64_t a_pitch, a_first, taps, k;
-  bool a_whole; /* behind a tile's rows are others that may be read, up to the most that a tile has */
+  bool a_whole;        /* behind a tile's rows are others that may be read, up to the most that a tile has */
   const float *packed; /* NULL, or the rows once more, [k][GEMM_PACKED_ROWS], which tiles that GEMM_PACKS read */
   const float *b;
   int64_t b_panel; /* floats from panel to panel */

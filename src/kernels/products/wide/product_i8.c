@@ -341,8 +341,9 @@ td_status KERN_PART_NAME(i8_multiply)(const i8_product *p) {
     const byte_x *x = lies ? (const byte_x *)p->x + first * p->x_pitch : rows;
     if (!lies && which != copied) copy_rows(p, first, count, rows);
     copied = which;
-    KERN_PART_NAME(i8_multiply_rows)(&f, x, lies ? p->x_pitch : pitch, first, count, quads * part / parts * PANELS,
-                                     base_min_i64(panels, quads * (part + 1) / parts * PANELS));
+    KERN_PART_NAME(i8_multiply_rows)
+    (&f, x, lies ? p->x_pitch : pitch, first, count, quads * part / parts * PANELS,
+     base_min_i64(panels, quads * (part + 1) / parts * PANELS));
   }
   return TD_OK;
 }

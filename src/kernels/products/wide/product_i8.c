@@ -276,10 +276,12 @@ void KERN_PART_NAME(i8_find_range)(const float *x, int64_t count, kern_i8_scales
 
 /* ---- tasks ---- */
 
-static void add_to_rows(float *sums, const int32_t *add, int64_t rows) {
+/* Adds its number to all sums of a row. */
+static void add_to_rows(float *sums, const int32_t *add, int64_t rows, int64_t panels) {
   int32_t *row = (int32_t *)(void *)sums;
   for (int64_t r = 0; r < rows; r++, row += BYTES_ROW)
-    V_FOR(p, PANELS) b_store_i32(row + p * V_LANES, vi_add(b_load_i32(row + p * V_LANES), vi_set(add[r])));
+    for (int64_t i = 0; i < panels * V_LANES; i += V_LANES)
+      b_store_i32(row + i, vi_add(b_load_i32(row + i), vi_set(add[r])));
 }
 
 void KERN_PART_NAME(i8_multiply_rows)(const i8_finish *f, const byte_x *x, int64_t x_pitch, int64_t first,
@@ -303,7 +305,7 @@ void KERN_PART_NAME(i8_multiply_rows)(const i8_finish *f, const byte_x *x, int64
                               .sums = sums};
       rows = base_min_i64(BYTES_ROWS, count - row);
       KERN_PART_NAME(i8_tiles)(&t, rows, panels);
-      if (f->row_start) add_to_rows(sums, f->row_start + row, rows);
+      if (f->row_start) add_to_rows(sums, f->row_start + row, rows, panels);
       KERN_PART_NAME(i8_finish)(f, sums, first + row, rows, 0, panel * V_LANES, columns);
     }
     panel += panels;
@@ -341,9 +343,8 @@ td_status KERN_PART_NAME(i8_multiply)(const i8_product *p) {
     const byte_x *x = lies ? (const byte_x *)p->x + first * p->x_pitch : rows;
     if (!lies && which != copied) copy_rows(p, first, count, rows);
     copied = which;
-    KERN_PART_NAME(i8_multiply_rows)
-    (&f, x, lies ? p->x_pitch : pitch, first, count, quads * part / parts * PANELS,
-     base_min_i64(panels, quads * (part + 1) / parts * PANELS));
+    const int64_t panel = quads * part / parts * PANELS, end = quads * (part + 1) / parts * PANELS;
+    KERN_PART_NAME(i8_multiply_rows)(&f, x, lies ? p->x_pitch : pitch, first, count, panel, base_min_i64(end, panels));
   }
   return TD_OK;
 }

@@ -239,12 +239,8 @@ static void load_model(simulation *s) {
 /* What plans count on in the L3 caches there that so many threads have. */
 static size_t find_cache(const simulation *s, uint32_t threads) {
   const double here = (double)run_find_cache(NULL), each = s->o.l3_mb > 0 ? s->o.l3_mb * 1e6 / RUN_KEPT_SHARE : here;
-  uint32_t caches = 0;
-  for (uint32_t i = 0, last = UINT32_MAX; i < threads && i < s->cpus.count; i++) {
-    const uint32_t l3 = sys_topology_find(&s->topology, s->cpus.at[i])->l3;
-    caches += l3 != last;
-    last = l3;
-  }
+  const uint32_t caches =
+      sys_topology_caches(&s->topology, s->cpus.at, threads < s->cpus.count ? threads : s->cpus.count);
   return (size_t)(each * caches);
 }
 

@@ -278,15 +278,11 @@ static td_status make_bias(passes_edit *e, ir_value v, product *p, bool *fits) {
   return ir_add_constant(e->graph, &made, NULL, &p->bias, e->err);
 }
 
-enum { PRODUCT_ARGS = 7 }; /* those that say what x, the packed weights and the result are */
-
-/* `y` NULL: the result is f32. */
-static void set_product_args(passes_edit *e, const product *p, const int8_activation *y, base_arg *args) {
-  const kern_row *row = row_of(e);
+void passes_int8_product_args(const kern_row *row, const int8_activation *x, const int8_activation *y, base_arg *args) {
   args[0] = ARG_INT("panel8", row->lanes);
   args[1] = ARG_INT("depth", kern_i8_depth(row));
-  args[2] = ARG_FLOAT("x_scale", p->x.scale);
-  args[3] = ARG_INT("x_zero", passes_int8_unsigned_zero(&p->x));
+  args[2] = ARG_FLOAT("x_scale", x->scale);
+  args[3] = ARG_INT("x_zero", passes_int8_unsigned_zero(x));
   args[4] = ARG_FLOAT("y_scale", y ? y->scale : 0);
   args[5] = ARG_INT("y_zero", y ? y->zero : 0);
   args[6] = ARG_BOOL("y_signed", y && y->dtype == TD_I8);
@@ -295,10 +291,10 @@ static void set_product_args(passes_edit *e, const product *p, const int8_activa
 static td_status add_linear(passes_edit *e, ir_node id, const ir_node_def *node, const product *p,
                             const int8_activation *y) {
   ir_value in[3] = {p->x.q, IR_NO_VALUE, p->bias}, made;
-  base_arg args[1 + PRODUCT_ARGS] = {ARG_INT("n", p->w.n)};
+  base_arg args[1 + INT8_PRODUCT_ARGS] = {ARG_INT("n", p->w.n)};
   TRY(pack_matrix(e, &p->w, &in[1]));
-  set_product_args(e, p, y, args + 1);
-  const ir_new_node spec = {.in = in, .in_count = in[2].id ? 3 : 2, .args = args, .arg_count = 1 + PRODUCT_ARGS};
+  passes_int8_product_args(row_of(e), &p->x, y, args + 1);
+  const ir_new_node spec = {.in = in, .in_count = in[2].id ? 3 : 2, .args = args, .arg_count = 1 + INT8_PRODUCT_ARGS};
   TRY(passes_add(e, id, OP_td_linear_i8, spec, node, &made));
   return passes_take_place(e, id, made);
 }
@@ -420,18 +416,18 @@ static td_status add_conv(passes_edit *e, ir_node id, const ir_node_def *node, c
           .kernel = t->dims[t->rank - 1], .stride = stride[spatial - 1], .dilation = dilation[spatial - 1]}};
   ir_value in[3] = {IR_NO_VALUE, IR_NO_VALUE, p->bias}, made;
   const bool planes = find_planes(e, p, &window, &in[0]);
-  base_arg args[7 + PRODUCT_ARGS] = {ARG_INTS("kernel", t->dims + 2, spatial),
-                                     ARG_INTS("stride", stride, spatial),
-                                     ARG_INTS("padding", padding, 2 * spatial),
-                                     ARG_INTS("dilation", dilation, spatial),
-                                     ARG_INT("groups", groups),
-                                     ARG_INT("channels", t->dims[0]),
-                                     ARG_BOOL("channels_first", planes)};
+  base_arg args[7 + INT8_PRODUCT_ARGS] = {ARG_INTS("kernel", t->dims + 2, spatial),
+                                          ARG_INTS("stride", stride, spatial),
+                                          ARG_INTS("padding", padding, 2 * spatial),
+                                          ARG_INTS("dilation", dilation, spatial),
+                                          ARG_INT("groups", groups),
+                                          ARG_INT("channels", t->dims[0]),
+                                          ARG_BOOL("channels_first", planes)};
   TRY(pack_windows(e, t, groups, &p->w, &in[1], &fits));
   if (!fits) return TD_OK;
   if (!planes) TRY(passes_int8_permute_channels(e, id, p->x.q, true, &in[0]));
-  set_product_args(e, p, y, args + 7);
-  const ir_new_node spec = {.in = in, .in_count = in[2].id ? 3 : 2, .args = args, .arg_count = 7 + PRODUCT_ARGS};
+  passes_int8_product_args(row_of(e), &p->x, y, args + 7);
+  const ir_new_node spec = {.in = in, .in_count = in[2].id ? 3 : 2, .args = args, .arg_count = 7 + INT8_PRODUCT_ARGS};
   TRY(passes_add(e, id, OP_td_conv_i8, spec, node, &made));
   TRY(passes_int8_permute_channels(e, id, made, false, &made));
   return passes_take_place(e, id, made);

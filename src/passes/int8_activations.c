@@ -50,17 +50,11 @@ static td_status add_product(passes_edit *e, ir_node id, const ir_node_def *node
                              const int8_activation *b, const int8_activation *y) {
   const kern_row *row = kern_select(KERN_MATMUL_I8, TD_I8, e->setting->isa);
   const ir_value in[2] = {a->q, b->q};
-  const base_arg args[] = {ARG_FLOAT("w_scale", b->scale),
-                           ARG_INT("w_zero", passes_int8_unsigned_zero(b)),
-                           ARG_INT("panel8", row->lanes),
-                           ARG_INT("depth", kern_i8_depth(row)),
-                           ARG_FLOAT("x_scale", a->scale),
-                           ARG_INT("x_zero", passes_int8_unsigned_zero(a)),
-                           ARG_FLOAT("y_scale", y ? y->scale : 0),
-                           ARG_INT("y_zero", y ? y->zero : 0),
-                           ARG_BOOL("y_signed", y && y->dtype == TD_I8)};
+  base_arg args[2 + INT8_PRODUCT_ARGS] = {ARG_FLOAT("w_scale", b->scale),
+                                          ARG_INT("w_zero", passes_int8_unsigned_zero(b))};
   const ir_new_node spec = {.in = in, .in_count = 2, .args = args, .arg_count = sizeof args / sizeof *args};
   ir_value made;
+  passes_int8_product_args(row, a, y, args + 2);
   TRY(passes_add(e, id, OP_td_matmul_i8, spec, node, &made));
   return passes_take_place(e, id, made);
 }

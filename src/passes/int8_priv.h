@@ -42,6 +42,9 @@ bool passes_int8_find_bytes(passes_edit *e, ir_value v, int8_activation *a);
 int64_t passes_int8_unsigned_zero(const int8_activation *a);
 /* How far a byte can be from its zero point. */
 double passes_int8_largest(const int8_activation *a);
+/* The attributes of a product of such an x that say what its kernel, x and the result are. `y` NULL: it is f32. */
+enum { INT8_PRODUCT_ARGS = 7 };
+void passes_int8_product_args(const kern_row *row, const int8_activation *x, const int8_activation *y, base_arg *args);
 /* Channels of an image to the end, or back. */
 td_status passes_int8_permute_channels(passes_edit *e, ir_node at, ir_value v, bool to_last, ir_value *out);
 

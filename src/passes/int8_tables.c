@@ -149,9 +149,10 @@ static td_status binary(passes_edit *e, ir_node id, const int8_activation *y, ir
     int8_activation a, b;
     if (!node || !passes_int8_find_bytes(e, node->in[0], &a) || !passes_int8_find_bytes(e, node->in[1], &b)) continue;
     const bool sum = ops[i][0] == OP_aten_add && !limit_count;
-    if (sum && (adds_nothing(e, &a, &b, y) || adds_nothing(e, &b, &a, y))) {
+    const int8_activation *all = sum && adds_nothing(e, &a, &b, y) ? &a : sum && adds_nothing(e, &b, &a, y) ? &b : NULL;
+    if (all) {
       *done = true;
-      return passes_take_place(e, id, adds_nothing(e, &a, &b, y) ? a.q : b.q);
+      return passes_take_place(e, id, all->q);
     }
     if (limit_count) least = limit_of(y, limits[1].f, low);
     if (limit_count && strcmp(limits[0].str, "clamp") == 0) most = limit_of(y, limits[2].f, low);

@@ -140,13 +140,9 @@ uint32_t run_usable_threads(void) { return sys_threads_read(); }
 uint32_t run_pool_threads(const run_pool *p) { return p->threads; }
 
 void run_pool_count_caches(run_pool *p, const sys_topology *machine) {
-  sys_cpu_set caches = {0};
-  for (uint32_t i = 0; i < p->capacity && i < p->cpu_count; i++) {
-    const sys_cpu *cpu = sys_topology_find(machine, p->cpus[i]);
-    if (cpu) sys_set_add(&caches, cpu->l3);
-  }
-  const uint32_t count = sys_set_count(&caches);
-  atomic_store(&p->caches, count ? count : 1);
+  const uint32_t cpus = p->capacity < p->cpu_count ? p->capacity : p->cpu_count;
+  const uint32_t caches = sys_topology_caches(machine, p->cpus, cpus);
+  atomic_store(&p->caches, caches ? caches : 1);
 }
 
 uint32_t run_pool_caches(run_pool *p) {

@@ -142,3 +142,12 @@ const sys_cpu *sys_topology_find(const sys_topology *t, uint32_t number) {
     if (t->cpus[i].number == number) return &t->cpus[i];
   return NULL;
 }
+
+uint32_t sys_topology_caches(const sys_topology *t, const uint32_t *cpus, uint32_t count) {
+  sys_cpu_set caches = {0};
+  for (uint32_t i = 0; i < count; i++) {
+    const sys_cpu *cpu = sys_topology_find(t, cpus[i]);
+    if (cpu) sys_set_add(&caches, cpu->l3);
+  }
+  return sys_set_count(&caches);
+}

@@ -44,6 +44,9 @@ td_status sys_topology_load(const char *text, base_arena *arena, sys_topology *t
 /* The CPU of that number; NULL: there is none. */
 const sys_cpu *sys_topology_find(const sys_topology *topology, uint32_t number);
 
+/* How many L3 caches these CPUs lie in; those that are not there lie in none. */
+uint32_t sys_topology_caches(const sys_topology *topology, const uint32_t *cpus, uint32_t count);
+
 /* A set of numbers below SYS_MOST_CPUS, as "0-3,8-9" writes it. */
 typedef struct sys_cpu_set {
   uint64_t words[SYS_MOST_CPUS / 64];

@@ -311,7 +311,7 @@ static void activations_are_multiplied_as_whole_numbers(void **state) {
   expect_same_numbers_on_levels(DEQUANTISED("2, 16, 521", "2, 521, 18", "130"));
 }
 
-/* How often the pass int8 changes the graph, and whether `op` is in it then. */
+/* Is `op` in the graph that the pass int8 leaves? */
 static bool becomes(const char *level, const char *text, const char *op) {
   const passes_setting setting = {.isa = level_of(level)};
   base_arena *arena = base_arena_new(&base_libc_allocator);

@@ -190,23 +190,28 @@ static const struct {
 
 enum { F32_CASES = 2 * OPS_COUNT(f32_shapes) };
 
-/* Of f32, without a chain and then with one. */
-static bool case_f32(ir_case *c, uint32_t number) {
-  const uint32_t which = number % OPS_COUNT(f32_shapes);
-  const int32_t a_rank = f32_shapes[which].a_rank, b_rank = f32_shapes[which].b_rank;
+int32_t ops_case_matmul_dims(int32_t a_rank, const int64_t *a, int32_t b_rank, const int64_t *b, int64_t *y) {
   const int32_t rank = a_rank == 1 ? b_rank - 1 : a_rank > b_rank ? a_rank : b_rank;
-  const int64_t *a = f32_shapes[which].a, *b = f32_shapes[which].b;
-  int64_t y[4] = {0};
-  if (number >= F32_CASES) return false;
-  if (!ops_case_in(c, TD_F32, a_rank, a, OPS_NORMAL, 13) || !ops_case_in(c, TD_F32, b_rank, b, OPS_NORMAL, 14))
-    return false;
-  if (number < OPS_COUNT(f32_shapes) || b_rank == 1) return true;
   for (int32_t i = 0; i < rank - 2; i++) {
     const int64_t of_a = i + a_rank - rank < 0 ? 1 : a[i + a_rank - rank];
     y[i] = of_a != 1 || i + b_rank - rank < 0 ? of_a : b[i + b_rank - rank];
   }
   if (rank > 1) y[rank - 2] = a[a_rank - 2];
   y[rank - 1] = b[b_rank - 1];
+  return rank;
+}
+
+/* Of f32, without a chain and then with one. */
+static bool case_f32(ir_case *c, uint32_t number) {
+  const uint32_t which = number % OPS_COUNT(f32_shapes);
+  const int32_t a_rank = f32_shapes[which].a_rank, b_rank = f32_shapes[which].b_rank;
+  const int64_t *a = f32_shapes[which].a, *b = f32_shapes[which].b;
+  int64_t y[4] = {0};
+  if (number >= F32_CASES) return false;
+  if (!ops_case_in(c, TD_F32, a_rank, a, OPS_NORMAL, 13) || !ops_case_in(c, TD_F32, b_rank, b, OPS_NORMAL, 14))
+    return false;
+  if (number < OPS_COUNT(f32_shapes) || b_rank == 1) return true;
+  const int32_t rank = ops_case_matmul_dims(a_rank, a, b_rank, b, y);
   return ops_case_chain(c, rank, y);
 }
 

@@ -52,4 +52,6 @@ td_status ops_infer_matmul(ir_infer *ctx, uint32_t a, uint32_t b, td_dtype dtype
  * `shape`. */
 td_status ops_multiply(const base_call *call, const base_tensor *a, const base_tensor *b, const base_tensor *shape,
                        void *c);
+/* For test cases: the dims of a product of such operands, whose rank it gives. */
+int32_t ops_case_matmul_dims(int32_t a_rank, const int64_t *a, int32_t b_rank, const int64_t *b, int64_t *y);
 #endif

@@ -21,6 +21,11 @@ td_status ops_i8_check(ir_infer *ctx, td_dtype *out) {
   return TD_OK;
 }
 
+td_status ops_i8_check_packed(ir_infer *ctx, td_dtype *out) {
+  TRY(ops_i8_check(ctx, out));
+  return ir_in(ctx, 1)->type.dtype == TD_U8 ? TD_OK : ir_infer_fail(ctx, "packed weights must be u8");
+}
+
 const kern_row *ops_i8_kernel(kern_family family, const ir_kernel_query *query) {
   const kern_row *row = kern_select(family, TD_I8, query->isa);
   const kern_i8_scales s = kern_i8_scales_of(query->attrs);

@@ -6,6 +6,8 @@
 
 /* The scales are numbers that kernels take, x has a type that they need. *out: of the result. */
 td_status ops_i8_check(ir_infer *ctx, td_dtype *out);
+/* The same, and operand 1 has the type of packed weights. */
+td_status ops_i8_check_packed(ir_infer *ctx, td_dtype *out);
 /* As ops_infer_epilogue; a residual may be of 8 bits where all else stays in 8 bits, too. */
 td_status ops_i8_infer_epilogue(ir_infer *ctx);
 /* The kernel of the family whose panels are those of the packed weights. */

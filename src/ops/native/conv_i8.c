@@ -40,8 +40,7 @@ static td_status infer(ir_infer *ctx) {
   const ir_type *x = &ir_in(ctx, 0)->type;
   base_dim dims[BASE_MAX_RANK];
   td_dtype dtype;
-  TRY(ops_i8_check(ctx, &dtype));
-  if (ir_in(ctx, 1)->type.dtype != TD_U8) return ir_infer_fail(ctx, "packed weights must be u8");
+  TRY(ops_i8_check_packed(ctx, &dtype));
   const bool planes = base_attr_int(ctx->attrs, KERN_CONV_CHANNELS_FIRST);
   if ((x->dtype == TD_F32) != planes || x->rank == IR_UNRANKED)
     return ir_infer_fail(ctx, "x must be of 8 bits, or f32 with channels first, of a known rank");

@@ -14,8 +14,7 @@ static td_status infer(ir_infer *ctx) {
   const int64_t n = base_attr_int(ctx->attrs, KERN_LINEAR_I8_COLUMNS);
   const kern_i8_scales s = kern_i8_scales_of(ctx->attrs);
   td_dtype dtype;
-  TRY(ops_i8_check(ctx, &dtype));
-  if (w->dtype != TD_U8) return ir_infer_fail(ctx, "packed weights must be u8");
+  TRY(ops_i8_check_packed(ctx, &dtype));
   if (kern_chain_in_front(ctx->attrs)) return ir_infer_fail(ctx, "a chain in front of a product that takes none");
   if (x->rank == IR_UNRANKED) return ir_infer_fail(ctx, "the rank of x must be known");
   if (x->rank == 0) return ir_infer_fail(ctx, "x needs a last dimension");

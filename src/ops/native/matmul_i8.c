@@ -91,14 +91,9 @@ static bool cases(ir_case *c, uint32_t number) {
   if (shape >= OPS_COUNT(shapes)) return false;
   const int32_t x_rank = shapes[shape].x_rank, w_rank = shapes[shape].w_rank;
   const int64_t *x = shapes[shape].x, *w = shapes[shape].w;
-  const int32_t rank = x_rank > w_rank ? x_rank : w_rank;
   const bool bytes = (shape + kind) % 3 != 0, is_signed = bytes && kind == 1;
   int64_t y[4];
-  for (int32_t i = 0; i < rank - 2; i++) {
-    const int64_t of_x = i + x_rank - rank < 0 ? 1 : x[i + x_rank - rank];
-    y[i] = of_x != 1 || i + w_rank - rank < 0 ? of_x : w[i + w_rank - rank];
-  }
-  y[rank - 2] = x[x_rank - 2], y[rank - 1] = w[w_rank - 1];
+  const int32_t rank = ops_case_matmul_dims(x_rank, x, w_rank, w, y);
   if (!ops_case_in(c, types[kind][0], x_rank, x, OPS_SPECIAL, number) ||
       !ops_case_in(c, types[kind][1], w_rank, w, OPS_SPECIAL, number + 1))
     return false;

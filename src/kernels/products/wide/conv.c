@@ -306,6 +306,9 @@ static void pixel_runs(const layer *l, desk *d, const place *p, int64_t count, c
   }
 }
 
+/* Do tiles read pointers that are not their pixels'? */
+static bool reads_on(const layer *l) { return l->pairs && l->span <= SHORT; }
+
 /* Pixels [m0, m1), line by line, of the first group: those of the others lie behind. */
 static void fill_table(const layer *l, desk *d, int64_t m0, int64_t m1) {
   d->next_patch = d->patches;
@@ -314,7 +317,8 @@ static void fill_table(const layer *l, desk *d, int64_t m0, int64_t m1) {
     count = base_min_i64(l->c.axis[2].out - p.at[2], m1 - m);
     pixel_runs(l, d, &p, count, d->table + (m - m0));
   }
-  for (int64_t i = 0; i < l->runs; i++) fill_places(d->table + i * d->table_pitch + (m1 - m0), d->zeros, 0, BEHIND);
+  for (int64_t i = 0; reads_on(l) && i < l->runs; i++)
+    fill_places(d->table + i * d->table_pitch + (m1 - m0), d->zeros, 0, BEHIND);
 }
 
 /* ---- channels first ---- */
@@ -506,7 +510,7 @@ static void run_tile(const layer *l, const desk *d, const block *b, int64_t tile
   const kern_epilogue e = kern_epilogue_at(&l->e, b->m0 + from, column);
   gemm_tile t = {.a = d->table + from,
                  .a_pitch = d->table_pitch,
-                 .a_whole = l->span <= SHORT,
+                 .a_whole = reads_on(l),
                  .taps = l->runs,
                  .k = l->span,
                  .a_first = b->group * l->c.group_in,

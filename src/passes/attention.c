@@ -331,18 +331,42 @@ static bool moves_lone(const ir_graph *g, ir_value from, ir_value to, regroup *r
   return read_regroup(ir_type_of(g, from), ir_type_of(g, to), r) && r->split_count == 0;
 }
 
-/* What broadcasts to the scores in front of all views as what broadcasts to them behind. */
-static td_status through_views(site *s, ir_value mask, ir_value *out) {
+/* The first axis of four becomes two: 1; the first two of five become one: -1; else 0. So a sample becomes a window of
+ * an image, and back. */
+static int moves_samples(const ir_graph *g, ir_value from, ir_value to) {
+  const ir_type *x = ir_type_of(g, from), *y = ir_type_of(g, to);
+  enum { SAMPLES = 4, IMAGES = 5 };
+  if (base_min_i64(x->rank, y->rank) != SAMPLES || base_max_i64(x->rank, y->rank) != IMAGES) return 0;
+  for (int32_t i = 1; i < SAMPLES; i++)
+    if (x->dims[x->rank - i] != y->dims[y->rank - i]) return 0;
+  return y->rank - x->rank;
+}
+
+static bool moves_leading(const ir_graph *g, ir_value from, ir_value to) {
+  regroup r;
+  return moves_lone(g, from, to, &r) || moves_samples(g, from, to);
+}
+
+/* What broadcasts to the scores in front of all views as what broadcasts to them behind, or is repeated there along the
+ * first axis. False: there is no such thing. */
+static td_status through_views(site *s, ir_value mask, ir_value *out, bool *passes) {
   const ir_graph *g = s->e->graph;
-  for (uint32_t i = s->view_count; i-- > 0;) {
+  *passes = true;
+  for (uint32_t i = s->view_count; i-- > 0 && *passes;) {
     const ir_value from = ir_node_of(g, ir_value_of(g, s->views[i])->node)->in[0];
     const int32_t rank = ir_type_of(g, from)->rank, own = ir_type_of(g, mask)->rank;
-    int64_t first[BASE_MAX_RANK];
+    int64_t first[BASE_MAX_RANK] = {0};
     regroup r;
-    if (!moves_lone(g, from, s->views[i], &r)) return TD_OK; /* it did when it was met */
     for (int32_t k = 0; k < rank - own; k++) first[k] = k;
-    TRY(add_ints(s, OP_aten_unsqueeze, mask, first, (uint32_t)(rank - own), &mask));
-    TRY(add_regroup(s, mask, &r, &mask));
+    TRY(add_ints(s, OP_aten_unsqueeze, mask, first, (uint32_t)base_max_i64(rank - own, 0), &mask));
+    if (moves_lone(g, from, s->views[i], &r)) {
+      TRY(add_regroup(s, mask, &r, &mask));
+      continue;
+    }
+    const uint16_t op = moves_samples(g, from, s->views[i]) > 0 ? OP_aten_unsqueeze : OP_aten_squeeze;
+    first[0] = 0;
+    *passes = ir_type_of(g, mask)->dims[0] == 1;
+    if (*passes) TRY(add_ints(s, op, mask, first, 1, &mask));
   }
   return *out = mask, TD_OK;
 }
@@ -374,12 +398,18 @@ static td_status merge_choices(site *s, ir_value outer, ir_value inner, ir_value
   return add(s, OP_aten_where, in, 3, NULL, 0, out);
 }
 
+/* Do both have a mask for each sample, or one for all? */
+static bool same_samples(const site *s, ir_value a, ir_value b) {
+  const ir_type *x = ir_type_of(s->e->graph, a), *y = ir_type_of(s->e->graph, b);
+  return x->rank < 4 || y->rank < 4 || x->dims[0] == 1 || y->dims[0] == 1 || x->dims[0] == y->dims[0];
+}
+
 /* mask times factor, under the masks so far. False: there are too many to keep in order. */
 static td_status add_mask(site *s, ir_value mask, double factor, bool replaces, bool *fits) {
-  TRY(through_views(s, mask, &mask));
+  TRY(through_views(s, mask, &mask, fits));
   ir_value in[2] = {mask};
   const uint32_t at = place_for(s, mask, replaces);
-  *fits = at < MASKS;
+  *fits = *fits && at < MASKS && (!s->masks[at].id || same_samples(s, s->masks[at], mask));
   if (!*fits) return passes_drop(s->e, mask), TD_OK;
   if (factor != 1) {
     TRY(ir_add_scalar(s->e->graph, TD_F32, factor, &in[1], s->e->err));
@@ -415,11 +445,10 @@ static bool leads_to_product(passes_edit *e, ir_value v, const ir_type *type, ui
   if (node) return !passes_constant(e, node, 1);
   double factor = 1;
   ir_value unused;
-  regroup r;
   ir_value source = unscaled(e, v, &factor);
   if (!source.id) source = row_unscaled(e, v, &unused);
   if (source.id) return leads_to_product(e, source, type, depth + 1);
-  if ((node = passes_producer(e, v, OP_aten_view)) && moves_lone(e->graph, node->in[0], v, &r))
+  if ((node = passes_producer(e, v, OP_aten_view)) && moves_leading(e->graph, node->in[0], v))
     return leads_to_product(e, node->in[0], ir_type_of(e->graph, node->in[0]), depth + 1);
   if ((node = passes_producer(e, v, OP_aten_add)))
     return leads_to_product(e, node->in[0], type, depth + 1) || leads_to_product(e, node->in[1], type, depth + 1);
@@ -447,7 +476,7 @@ static td_status read_scores(site *s, ir_value v, bool *matches) {
     } else if ((source = row_unscaled(e, v, &row_scale)).id) {
       v = source;
       *matches = is_f32(e, row_scale) && !s->row_scale.id;
-      if (*matches) TRY(through_views(s, row_scale, &s->row_scale));
+      if (*matches) TRY(through_views(s, row_scale, &s->row_scale, matches));
     } else if ((node = passes_producer(e, v, OP_aten_view))) {
       s->views[s->view_count++] = v;
       v = node->in[0];
@@ -513,6 +542,7 @@ static bool fits(site *s, ir_value probabilities) {
     const ir_type *mask = ir_type_of(g, s->masks[i]);
     if (mask->dtype != TD_F32 || mask->rank < 0 || mask->rank > base_max_i64(p->rank, 4)) return false;
   }
+  if (s->row_scale.id && !same_samples(s, s->row_scale, s->q)) return false;
   if (p->rank < 3 || q->rank != p->rank || k->rank != p->rank || v->rank != p->rank || !find_lone(s, p)) return false;
   const int32_t rows = p->rank - 2;
   for (int32_t i = 0; i < rows; i++) {
@@ -627,50 +657,10 @@ static td_status visit_sdpa(passes_edit *e, ir_node id, const ir_node_def *def) 
   return finish(&s, out);
 }
 
-/* ---- masks that repeat rows ---- */
-
-/* expand(v) to the type of output 0 of `at`, whose place it takes. */
-static td_status repeat_instead(passes_edit *e, ir_node at, ir_value v) {
-  site s = {.e = e, .at = at};
-  ir_value old = ir_node_of(e->graph, at)->out[0], out;
-  const ir_type t = *ir_type_of(e->graph, old);
-  TRY(add_ints(&s, OP_aten_expand, v, t.dims, (uint32_t)t.rank, &out));
-  return same_type(e, out, old) ? passes_take_place(e, at, out) : TD_OK;
-}
-
-static bool all_true(const base_tensor *t) {
-  if (!t || t->dtype != TD_BOOL || !base_tensor_contiguous(t)) return false;
-  const uint8_t *at = t->data;
-  for (int64_t i = 0; i < base_tensor_numel(t); i++)
-    if (!at[i]) return false;
-  return true;
-}
-
-static td_status visit_and(passes_edit *e, ir_node id, const ir_node_def *node) {
-  const ir_type *t = ir_type_of(e->graph, node->out[0]);
-  if (ir_known_count(t) < 1) return TD_OK;
-  for (uint32_t i = 0; i < 2; i++)
-    if (all_true(passes_constant(e, node, i)) && ir_type_of(e->graph, node->in[1 - i])->dtype == TD_BOOL)
-      return repeat_instead(e, id, node->in[1 - i]);
-  return TD_OK;
-}
-
-/* where(expand(c), number, number) -> expand(where(c, number, number)) */
-static td_status visit_where(passes_edit *e, ir_node id, const ir_node_def *node) {
-  double number;
-  const ir_node_def *repeated = passes_producer(e, node->in[0], OP_aten_expand);
-  if (!repeated || !passes_number(e, node->in[1], &number) || !passes_number(e, node->in[2], &number)) return TD_OK;
-  if (ir_known_count(ir_type_of(e->graph, node->out[0])) < 1) return TD_OK;
-  site s = {.e = e, .at = id};
-  ir_value in[3] = {repeated->in[0], node->in[1], node->in[2]}, chosen;
-  TRY(add(&s, OP_aten_where, in, 3, NULL, 0, &chosen));
-  return repeat_instead(e, id, chosen);
-}
-
 static const passes_rule rules[] = {{OP_aten_matmul, visit_product},
                                     {OP_aten_scaled_dot_product_attention, visit_sdpa},
-                                    {OP_aten_logical_and, visit_and},
-                                    {OP_aten_where, visit_where}};
+                                    {OP_aten_logical_and, passes_mask_and},
+                                    {OP_aten_where, passes_mask_where}};
 
 static td_status visit(passes_edit *e, ir_node id) {
   return passes_apply(e, id, rules, sizeof rules / sizeof *rules, NULL);

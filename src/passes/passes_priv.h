@@ -140,6 +140,10 @@ typedef BASE_VEC(passes_mask) passes_masks;
 /* In front of `at`: a constant mask [..., queries, keys] as the kernel reads it best, a view of one that lies as
  * [..., keys, queries]; any other one, and too large ones, as they are. */
 td_status passes_transpose_mask(passes_edit *e, ir_node at, ir_value mask, passes_masks *seen, ir_value *to);
+/* and(v, a constant that is true everywhere) -> expand(v) */
+td_status passes_mask_and(passes_edit *e, ir_node id, const ir_node_def *node);
+/* where(expand(c), number, number) -> expand(where(c, number, number)) */
+td_status passes_mask_where(passes_edit *e, ir_node id, const ir_node_def *node);
 
 /* ---- batch norms (batchnorm.c) ---- */
 

@@ -363,7 +363,10 @@ static bool holds_samples(const subject *s, uint32_t i) {
   const base_tensor *t = &s->in[i].tensor, *out = &s->out[0].tensor;
   const bool elementwise = s->op->flags & IR_OP_ELEMENTWISE;
   if (!s->at[i] || !(elementwise || s->op->by_sample >> (i < 7 ? i : 7) & 1)) return false;
-  return splits(t) && t->rank >= 1 && t->dims[0] == out->dims[0] && (t->rank == out->rank || (i == 0 && !elementwise));
+  if (!splits(t) || t->rank < 1) return false;
+  const bool repeats =
+      i > 0 && !elementwise && t->dims[0] > 1 && out->dims[0] % t->dims[0] == 0; /* a mask of windows */
+  return (t->dims[0] == out->dims[0] || repeats) && (t->rank == out->rank || (i == 0 && !elementwise));
 }
 
 /* Views that keep the order of elements keep samples where there are as many: their operands name sizes of all. */
@@ -398,7 +401,8 @@ static void samples_stand_apart(subject *s, run_fn run, uint32_t isa) {
     subject one = *s;
     for (uint32_t i = 0; i < s->c.in_count; i++) {
       if (s->at[i]) one.at[i] = &one.in[i];
-      if (holds_samples(s, i)) one.in[i].tensor = sample_of(&s->in[i].tensor, sample);
+      if (holds_samples(s, i))
+        one.in[i].tensor = sample_of(&s->in[i].tensor, i ? sample % s->in[i].tensor.dims[0] : sample);
     }
     run(&one, isa, alone);
     for (uint32_t i = 0; i < s->out_count; i++) {

@@ -155,6 +155,26 @@ static const char windows[] =
     "%14 = aten::add(%13, %4)\n%15 = aten::view(%14, %7)\n%16 = aten::_softmax(%15) {dim = -1}\n"
     "%17 = aten::matmul(%16, %2)\noutput \"y\" %17\n";
 
+/* Windows of two images, hidden from each other alike in both, or by what each image has of its own; `scores` then. */
+#define IMAGES(mask, behind, scores)                                                            \
+  "input %0 \"q\": f32[6, 3, 5, 4]\n"                                                           \
+  "input %1 \"k\": f32[6, 3, 4, 7]\n"                                                           \
+  "input %2 \"v\": f32[6, 3, 7, 2]\n"                                                           \
+  "input %3 \"bias\": f32[3, 5, 7]\n"                                                           \
+  "input %4 \"mask\": f32[" mask                                                                \
+  "]\n"                                                                                         \
+  "input %5 \"padding\": f32[6, 1, 1, 7]\n"                                                     \
+  "const %6: i64[5] = {2, 3, 3, 5, 7}\n"                                                        \
+  "const %7: i64[4] = {6, 3, 5, 7}\n"                                                           \
+  "%10 = aten::matmul(%0, %1)\n%12 = aten::add(%10, %3)\n%13 = aten::view(%12, %6)\n"           \
+  "%14 = aten::add(%13, %4)\n%15 = aten::view(%14, %7)\n" behind "%16 = aten::_softmax(" scores \
+  ") {dim = -1}\n"                                                                              \
+  "%17 = aten::matmul(%16, %2)\noutput \"y\" %17\n"
+static const char images[] = IMAGES("1, 3, 1, 5, 7", "", "%15");
+static const char images_of_heads[] = IMAGES("3, 3, 1, 7", "", "%15");
+static const char images_apart[] = IMAGES("2, 3, 1, 5, 7", "", "%15");
+static const char images_padded[] = IMAGES("1, 3, 1, 5, 7", "%18 = aten::add(%15, %5)\n", "%18");
+
 /* Five axes, one of them of one element: the first, and one behind it; a mask over some of them. */
 static const char five_axes[] =
     "input %0 \"q\": f32[1, 2, 3, 5, 4]\n"
@@ -212,11 +232,14 @@ static void every_spelling_is_attention(void **state) {
     if (causal) expect_same_finite_numbers(spellings[i]);
     else expect_same_numbers(spellings[i]);
   }
-  const char *const others[] = {joined, three_axes, shared_keys, windows, five_axes, five_axes_inside, turned};
+  const char *const others[] = {joined,          three_axes,    shared_keys, windows,          images,
+                                images_of_heads, images_padded, five_axes,   five_axes_inside, turned};
   for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
     expect_words(others[i], 1, 0);
     expect_same_numbers(others[i]);
   }
+  expect_words(images_apart, 0, 1);
+  expect_same_numbers(images_apart);
 }
 
 /* What where() puts in the place of a score hides one that is no number, whatever is added in front or behind, of one

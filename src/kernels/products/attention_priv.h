@@ -14,11 +14,11 @@ enum {
   ATTENTION_KEYS = 528                           /* of a block */
 };
 
-/* What is added to scores, or stands in their place where it is not 0, over [batch, heads, queries, keys]. `data` NULL:
- * there is none. */
+/* What is added to scores, or stands in their place where it is not 0, over [batch, heads, queries, keys]; of sample b
+ * that of b modulo `samples`. `data` NULL: there is none. */
 typedef struct attention_mask {
   const float *data;
-  int64_t strides[4];
+  int64_t strides[4], samples;
   bool replaces;
 } attention_mask;
 

@@ -35,8 +35,8 @@ static void visible(const head *w, int64_t i, int64_t *first, int64_t *last) {
 }
 
 static void apply_mask(const head *w, const attention_mask *mask, int64_t i, int64_t first, int64_t last, float *row) {
-  const int64_t *strides = mask->strides, at = w->b * strides[0] + w->h * strides[1] + i * strides[2],
-                step = strides[3];
+  const int64_t *strides = mask->strides, sample = mask->samples ? w->b % mask->samples : w->b,
+                at = sample * strides[0] + w->h * strides[1] + i * strides[2], step = strides[3];
   const base_tensor *m = mask->at;
   if (mask->replaces) {
     for (int64_t j = first; j < last; j++) {

@@ -20,7 +20,8 @@ enum { ATTENTION_MASKS = 2 };
 typedef struct attention_mask {
   const base_tensor *at; /* NULL: there is none */
   int64_t strides[4];
-  bool replaces; /* where it is not 0, it stands in the place of scores */
+  int64_t samples; /* sample b has the mask of b modulo this; 0: each has its own */
+  bool replaces;   /* where it is not 0, it stands in the place of scores */
 } attention_mask;
 
 /* Query head h reads key head h * kv_heads / heads. Key j of sample b is seen by query i if j < lengths[b], and with

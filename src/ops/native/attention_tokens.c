@@ -4,7 +4,8 @@
  *     q [batch, queries, heads, size], k [batch, keys, groups, size], v [batch, keys, groups, values]
  *     out[b, i, h] = sum over j of softmax over j(scale q[b, i, h] . k[b, j, g] + masks[b, h, i, j]) v[b, j, g]
  *
- * with g = h * groups / heads. Masks, up to two (a bias of each head, and what windows hide), broadcast. `causal`
+ * with g = h * groups / heads. Masks, up to two (a bias of each head, and what windows hide), broadcast; one of fewer
+ * samples, which divide those of q, stands for each so many of them in turn, as the windows of an image do. `causal`
  * hides key j from query i where j > i. kernels/attrs.h has what `safe` says of rows that are no
  * numbers, and `replaces` of masks that stand in the place of scores.
  *
@@ -31,7 +32,8 @@ static td_status check_mask(ir_infer *ctx, uint32_t operand, const base_dim *sco
   if (mask->type.rank > 4) return ir_infer_fail(ctx, "a mask of rank %d; at most 4 is supported", mask->type.rank);
   for (int32_t i = 0; i < mask->type.rank; i++) {
     base_dim size = mask->type.dims[i], wanted = scores[4 - mask->type.rank + i];
-    if (size != 1 && ops_dims_differ(size, wanted))
+    const bool repeats = mask->type.rank == 4 && i == BATCH && size > 0 && base_dim_known(wanted) && wanted % size == 0;
+    if (size != 1 && !repeats && ops_dims_differ(size, wanted))
       return ir_infer_fail(ctx, "a mask of %lld in dimension %d for %lld scores", (long long)size, i,
                            (long long)wanted);
   }
@@ -130,7 +132,11 @@ static td_status attention_reference(const base_call *call) {
     attention_mask *mask = &a.masks[i];
     mask->at = base_in(call, MASK + i);
     mask->replaces = replaces >> i & 1;
-    if (mask->at) ops_broadcast_strides(mask->at, 4, scores, mask->strides);
+    if (!mask->at) continue;
+    ops_broadcast_strides(mask->at, 4, scores, mask->strides);
+    if (mask->at->rank < 4 || mask->at->dims[BATCH] < 1) continue;
+    mask->samples = mask->at->dims[BATCH];
+    mask->strides[BATCH] = mask->at->strides[BATCH];
   }
   return ops_attend(call, &a);
 }
@@ -206,6 +212,8 @@ static bool attention_cases(ir_case *c, uint32_t number) {
       {{1, 1050, 1050, 1, 1, 4, 4}, {0}, true, OPS_NORMAL, 0},
       {{1, 4, 6, 1, 1, 3, 3}, {1, 1, 4, 6}, false, OPS_SPECIAL, 0},
       {{4, 49, 49, 3, 3, 8, 8}, {1, 3, 49, 49, 4, 1, 49, 49}, false, OPS_NORMAL, 0}, /* shifted windows */
+      {{6, 49, 49, 3, 3, 8, 8}, {1, 3, 49, 49, 3, 1, 49, 49}, false, OPS_NORMAL, 0}, /* of two images */
+      {{6, 20, 31, 2, 1, 8, 8}, {2, 1, 1, 31, 3, 2, 20, 31}, false, OPS_NORMAL, 1},
       {{2, 1, 33, 2, 2, 4, 4}, {1, 2, 1, 33, 2, 1, 1, 1}, true, OPS_NORMAL, 0},
       /* masks in the place of scores: a row for all queries, one for each, special ones, among what is added */
       {{2, 17, 31, 4, 2, 16, 16}, {2, 1, 1, 31}, false, OPS_SPECIAL, 1},

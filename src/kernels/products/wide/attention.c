@@ -195,7 +195,7 @@ static int take_masks(const attention_work *w, int64_t b, int64_t h, int64_t que
     const int64_t *s = w->masks[m].strides;
     const bool replaces = w->masks[m].replaces;
     if (!w->masks[m].data) continue;
-    const float *mask = w->masks[m].data + b * s[0] + h * s[1] + query * s[2] + key * s[3];
+    const float *mask = w->masks[m].data + b % w->masks[m].samples * s[0] + h * s[1] + query * s[2] + key * s[3];
     if (lies_over_queries(&w->masks[m]) && !all_here) {
       rows[taken++] = (mask_rows){mask, s[3], s[2] == 1, replaces};
       continue;
@@ -364,11 +364,14 @@ static td_status take_scratch(const base_call *call, attention_work *w) {
 }
 
 static attention_mask broadcast_mask(const base_tensor *m, const int64_t *dims, bool replaces) {
-  attention_mask mask = {.data = m ? m->data : NULL, .replaces = replaces};
+  attention_mask mask = {.data = m ? m->data : NULL, .samples = 1, .replaces = replaces};
   for (int32_t i = 0; m && i < 4; i++) {
     int32_t own = i - (4 - m->rank);
     mask.strides[i] = own < 0 || m->dims[own] != dims[i] ? 0 : m->strides[own];
   }
+  if (!m || m->rank < 4 || m->dims[0] < 1) return mask;
+  mask.samples = m->dims[0];
+  mask.strides[0] = m->strides[0];
   return mask;
 }
 

@@ -290,9 +290,8 @@ static td_status attend(site *s, ir_value in[OPERANDS], ir_value *out) {
   }
   const base_arg args[] = {ARG_FLOAT("scale", s->scale), ARG_BOOL("causal", s->causal), ARG_INT("safe", s->safe),
                            ARG_INT("replaces", replaces), ARG_BOOL("pairs", true)};
-  const passes_setting *setting = s->e->setting;
   const bool pairs = passes_precision(s->e, ir_node_of(s->e->graph, s->at)) == KERN_PRECISION_BF16 &&
-                     kern_select(KERN_ATTENTION, TD_BF16, setting->isa) != NULL;
+                     passes_pairs_row(s->e->setting, KERN_ATTENTION);
   return add(s, OP_td_attention, in, FIRST_MASK + masks, args, pairs ? 5 : 4, out);
 }
 

@@ -1,23 +1,40 @@
 /* pairs.c -- where products are to be taken in bf16, those of two activations, and of constant weights from the left,
- * are by tiles:
+ * are, too, where a kernel gains by it:
  *
  *     matmul(a, b)  -> matmul(a, b) {pairs = true}    of aten::matmul and td::mix
  *
  * Sizes of a sample alone decide, so that what becomes of one does not follow from how many come.
  *
  * Requires: a verified graph. Keeps: types. Breaks: operands are rounded to bf16. */
+#include "kernels/products/products.h"
 #include "passes/passes_priv.h"
 
-enum { LEAST = 16 /* rows, columns and numbers of a row: half of a tile */ };
+enum {
+  TILE_LEAST = 16,  /* rows, columns and numbers of a row: half of a tile */
+  LEAST = 32,       /* the same without tiles: less takes longer to round than it gains */
+  LEAST_B = 1 << 12 /* and numbers of B then */
+};
 
-static bool is_large(base_dim dim) { return base_dim_known(dim) && dim >= LEAST; }
+/* Are rows, columns and numbers of a row known, and at least so many? */
+static bool are_large(base_dim rows, base_dim columns, base_dim k, int64_t least) {
+  return base_dim_known(rows) && base_dim_known(columns) && base_dim_known(k) && rows >= least && columns >= least &&
+         k >= least;
+}
+
+const kern_row *passes_pairs_row(const passes_setting *setting, kern_family family) {
+  const kern_row *pairs = kern_select(family, TD_BF16, setting->isa),
+                 *plain = kern_select(family, TD_F32, setting->isa);
+  return pairs && plain && pairs->lanes == plain->lanes ? pairs : NULL;
+}
 
 bool passes_takes_pairs(const passes_edit *e, const ir_node_def *node) {
   const ir_type *a = ir_type_of(e->graph, node->in[0]), *b = ir_type_of(e->graph, node->in[1]),
                 *out = ir_type_of(e->graph, node->out[0]);
-  return out->dtype == TD_F32 && a->rank >= (node->op->id == OP_td_mix ? 2 : 3) && b->rank >= 2 &&
-         kern_select(KERN_MATMUL, TD_BF16, e->setting->isa) && is_large(a->dims[a->rank - 2]) &&
-         is_large(a->dims[a->rank - 1]) && is_large(b->dims[b->rank - 1]);
+  const kern_row *row = passes_pairs_row(e->setting, KERN_MATMUL);
+  if (!row || out->dtype != TD_F32 || a->rank < (node->op->id == OP_td_mix ? 2 : 3) || b->rank < 2) return false;
+  const base_dim rows = a->dims[a->rank - 2], k = a->dims[a->rank - 1], columns = b->dims[b->rank - 1];
+  const bool tiles = kern_takes_tiles(row);
+  return are_large(rows, columns, k, tiles ? TILE_LEAST : LEAST) && (tiles || k >= base_ceil_div(LEAST_B, columns));
 }
 
 static td_status visit(passes_edit *e, ir_node id) {

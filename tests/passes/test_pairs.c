@@ -29,6 +29,7 @@ static void products_of_samples_are_rounded(void **state) {
                         "%2 = aten::matmul(%0, %1) {pairs = true}: f32[n, 16, 20]  # \"scores\"\noutput \"y\" %2\n",
                         1);
   expect_pairs("avx512_amx", KERN_PRECISION_BF16, NULL, MATMUL("n, 16, 32", "32, 20"), 1);
+  expect_pairs("avx512_bf16", KERN_PRECISION_BF16, NULL, MATMUL("n, 32, 32", "n, 32, 128"), 1);
   expect_pairs("avx512_amx", KERN_PRECISION_BF16, NULL,
                "input %0 \"x\": f32[n, 16, 20]\ninput %1 \"w\": f32[24, 16]\n%2 = td::mix(%1, %0)\noutput \"y\" %2\n",
                1);
@@ -38,7 +39,13 @@ static void others_stay(void **state) {
   (void)state;
   static const char product[] = MATMUL("n, 16, 32", "n, 32, 20");
   expect_pairs("avx512_amx", KERN_PRECISION_F32, NULL, product, 0);
-  expect_pairs("avx512_bf16", KERN_PRECISION_BF16, NULL, product, 0); /* no kernel */
+  expect_pairs("avx512", KERN_PRECISION_BF16, NULL, product, 0); /* no kernel of such vectors */
+  /* few, or little of the right operand, without tiles */
+  expect_pairs("avx512_bf16", KERN_PRECISION_BF16, NULL, product, 0);
+  expect_pairs("avx512_bf16", KERN_PRECISION_BF16, NULL, MATMUL("n, 31, 64", "n, 64, 64"), 0);
+  expect_pairs("avx512_bf16", KERN_PRECISION_BF16, NULL, MATMUL("n, 64, 31", "n, 31, 640"), 0);
+  expect_pairs("avx512_bf16", KERN_PRECISION_BF16, NULL, MATMUL("n, 64, 640", "n, 640, 31"), 0);
+  expect_pairs("avx512_bf16", KERN_PRECISION_BF16, NULL, MATMUL("n, 49, 32", "n, 32, 127"), 0);
   expect_pairs("avx512_amx", KERN_PRECISION_BF16, "scores", product, 0);
   /* rows that may be samples; few; open sizes; no floats of 32 bits */
   expect_pairs("avx512_amx", KERN_PRECISION_BF16, NULL, MATMUL("16, 32", "32, 20"), 0);

@@ -16,6 +16,7 @@ typedef struct gemm_pairs {
   void (*pixels)(const struct pixel_tiles *p, int64_t panels); /* pixel_tiles_priv.h; side by side */
   /* `pixels` neighbours of so many planes, `plane` floats apart, rounded, as (planes + 1) / 2 pairs a pixel */
   void (*from_planes)(float *to, const float *from, int64_t plane, int64_t planes, int64_t pixels);
+  void (*matrix)(float *to, const kern_matrix *m); /* as all panels of B, of (k + 1) / 2 pairs each */
 } gemm_pairs;
 /* Makes pairs of `rows` rows of `width` floats, those of a row one behind the other: rounds them. */
 V_INLINE void gemm_round_rows(const gemm_pairs *pairs, float *to, const float *from, int64_t pitch, int64_t rows,
@@ -132,6 +133,8 @@ bool KERN_NAME(gemm_narrow_of)(const base_call *call, const gemm_product *g, gem
 /* td::linear and td::conv, their weights pairs of bf16 where `pairs` is not NULL. */
 td_status KERN_NAME(linear_by)(const base_call *call, const gemm_pairs *pairs);
 td_status KERN_NAME(conv_by)(const base_call *call, const gemm_pairs *pairs);
+/* aten::matmul, its operands rounded to such pairs where `pairs` is not NULL. */
+td_status KERN_NAME(matmul_by)(const base_call *call, const gemm_pairs *pairs);
 /* td::expand_depthwise, whose expansion's weights are such pairs. */
 td_status KERN_NAME(expand_depthwise_by)(const base_call *call, const gemm_pairs *pairs);
 void KERN_NAME(gemm_task)(const gemm_product *g, const gemm_grid *grid, int64_t task);

@@ -5,15 +5,12 @@
  *     scores [keys, queries] = k [keys, size] x (scale q)^T [size, queries]
  *     out^T [values, queries] = v^T [values, keys] x powers [keys, queries] */
 #include "kernels/simd/amx_priv.h"
-#include "kernels/products/attention_priv.h"
+#include "kernels/products/attention_pairs_priv.h"
 #include "kernels/products/pack.h"
-#include "kernels/simd/pairs_priv.h"
 
 enum {
   PANELS = ATTENTION_QUERIES / AMX_COLUMNS,
-  POWER_ROWS = (ATTENTION_KEYS / 2 + AMX_ROWS - 1) / AMX_ROWS * AMX_ROWS, /* pairs of keys of whole blocks */
-  PAIRS_ROW = 2 * V_LANES,                                                /* numbers of a vector of bf16 */
-  FEW_QUERIES = 8 /* for which keys and values are not rounded */
+  POWER_ROWS = (ATTENTION_KEYS / 2 + AMX_ROWS - 1) / AMX_ROWS * AMX_ROWS /* pairs of keys of whole blocks */
 };
 _Static_assert((int)ATTENTION_QUERIES == (int)AMX_WIDTH, "a block of queries is as wide as sums");
 
@@ -28,41 +25,10 @@ typedef struct tiles {
 
 static int64_t blocks_of(int64_t pairs) { return base_ceil_div(pairs, AMX_ROWS); }
 
-/* Numbers [at, at + V_LANES) of a row of `size`, zeros behind them. */
-V_INLINE vf read_some(const float *row, int64_t step, int64_t at, int64_t size) {
-  return at < size ? attention_load(row + at * step, step, base_min_i64(size - at, V_LANES)) : v_zero();
-}
-
-/* Numbers [at, at + PAIRS_ROW) of a row of `size`, zeros behind them, times `scale`, as bf16. */
-V_INLINE vf round_some(const float *row, int64_t step, int64_t at, int64_t size, vf scale) {
-  return p_round_two(v_mul(read_some(row, step, at, size), scale),
-                     v_mul(read_some(row, step, at + V_LANES, size), scale));
-}
-
 static void take_queries(const attention_work *w, int64_t b, int64_t h, int64_t first, int64_t count) {
   const tiles *own = w->own;
-  const int64_t row = w->q.strides[ATTENTION_ROWS], step = w->q.strides[ATTENTION_SIZE], pairs = own->stored / 2;
-  const float *from = attention_head(&w->q, b, h) + first * row;
-  const vf scale = v_set(w->scale);
-  for (int64_t i = 0; i < count; i += V_LANES)
-    for (int64_t at = 0; at < pairs; at += V_LANES) {
-      uint32_t *to = own->q + (i / V_LANES * pairs + at) * V_LANES;
-      vf square[V_LANES];
-      for (int64_t r = 0; r < V_LANES; r++)
-        square[r] = i + r < count ? round_some(from + (i + r) * row, step, 2 * at, w->size, scale) : v_zero();
-      v_transpose(square);
-      for (int64_t r = 0; r < base_min_i64(V_LANES, pairs - at); r++) memcpy(to + r * V_LANES, &square[r], sizeof(vf));
-    }
-}
-
-static void take_rows(const attention_work *w, const float *from) {
-  const tiles *own = w->own;
-  const int64_t row = w->k->strides[ATTENTION_ROWS], step = w->k->strides[ATTENTION_SIZE];
-  for (int64_t r = 0; r < w->keys; r++)
-    for (int64_t at = 0; at < own->stored; at += PAIRS_ROW) {
-      const vf pairs = round_some(from + r * row, step, at, w->size, v_set(1));
-      memcpy(own->k + r * own->k_pitch + at, &pairs, (size_t)base_min_i64(PAIRS_ROW, own->stored - at) * 2);
-    }
+  const float *from = attention_head(&w->q, b, h) + first * w->q.strides[ATTENTION_ROWS];
+  attention_pair_queries(w, from, count, own->stored / 2, own->q);
 }
 
 static void take_columns(const attention_work *w, const float *from) {
@@ -72,7 +38,7 @@ static void take_columns(const attention_work *w, const float *from) {
     for (int64_t first = 0; first < own->v_pitch; first += V_LANES) {
       vf square[V_LANES];
       for (int64_t r = 0; r < V_LANES; r++)
-        square[r] = first + r < w->keys ? read_some(from + (first + r) * row, step, e, w->values) : v_zero();
+        square[r] = first + r < w->keys ? attention_some(from + (first + r) * row, step, e, w->values) : v_zero();
       v_transpose(square);
       for (int64_t i = 0; i < base_min_i64(V_LANES, w->values - e); i++)
         p_store(own->v + (e + i) * own->v_pitch + first, square[i], V_LANES);
@@ -83,7 +49,7 @@ static void take_keys(const attention_work *w, int64_t b, int64_t g) {
   tiles *own = w->own;
   if (own->taken == b * w->groups + g) return;
   own->taken = b * w->groups + g;
-  take_rows(w, attention_head(w->k, b, g));
+  attention_pair_keys(w, attention_head(w->k, b, g), own->stored, own->k_pitch, own->k);
   take_columns(w, attention_head(w->v, b, g));
 }
 
@@ -124,21 +90,6 @@ static void multiply_keys(const attention_work *w, int64_t first, int64_t count,
   else multiply(own->k + first * own->k_pitch, own->k_pitch, count, own->q, pairs, pairs, queries, w->scores);
 }
 
-/* Rows of scores that became powers, two by two; zeros behind them. */
-static void take_powers(const attention_work *w, int64_t count, int64_t pairs, int64_t queries) {
-  const tiles *own = w->own;
-  for (int64_t i = 0; i < queries; i += V_LANES) {
-    uint32_t *to = own->powers + i * POWER_ROWS;
-    for (int64_t j = 0; j < pairs; j++, to += V_LANES) {
-      const float *from = w->scores + 2 * j * ATTENTION_PITCH + i;
-      const vf first = 2 * j < count ? v_load(from) : v_zero();
-      const vf second = 2 * j + 1 < count ? v_load(from + ATTENTION_PITCH) : v_zero();
-      const words both = of_16((lanes_u16)p_round(first)) | of_16((lanes_u16)p_round(second)) << 16;
-      memcpy(to, &both, sizeof both);
-    }
-  }
-}
-
 static void add_sums(const attention_work *w, int64_t queries) {
   const tiles *own = w->own;
   for (int64_t e = 0; e < w->values; e++)
@@ -168,7 +119,7 @@ static void multiply_values(const attention_work *w, int64_t first, int64_t coun
                             attention_output out) {
   const tiles *own = w->own;
   const int64_t pairs = blocks_of(base_ceil_div(count, 2)) * AMX_ROWS;
-  take_powers(w, count, pairs, queries);
+  attention_pair_powers(w, count, 0, pairs, queries, POWER_ROWS * V_LANES, own->powers);
   multiply(own->v + first, own->v_pitch, w->values, own->powers, POWER_ROWS, pairs, queries,
            ends & ATTENTION_BEGIN ? own->sums : own->more);
   if (!(ends & ATTENTION_BEGIN)) add_sums(w, queries);
@@ -178,9 +129,11 @@ static void multiply_values(const attention_work *w, int64_t first, int64_t coun
 static td_status take_scratch(const base_call *call, attention_work *w) {
   tiles *own = base_call_scratch(call, 1, sizeof *own);
   if (!own) return base_no_memory(call->err, "scratch");
-  const int64_t stored = kern_tiles_depth(w->size), keys = base_ceil_div(w->keys, PAIRS_ROW) * PAIRS_ROW;
+  const int64_t stored = kern_tiles_depth(w->size),
+                keys = base_ceil_div(w->keys, ATTENTION_PAIRS_ROW) * ATTENTION_PAIRS_ROW;
   const size_t sums = (size_t)(w->values * ATTENTION_PITCH), pair = sizeof(uint16_t);
-  *own = (tiles){.stored = stored, .taken = -1, .v_pitch = keys + PAIRS_ROW, .k_pitch = stored + PAIRS_ROW};
+  *own = (tiles){
+      .stored = stored, .taken = -1, .v_pitch = keys + ATTENTION_PAIRS_ROW, .k_pitch = stored + ATTENTION_PAIRS_ROW};
   own->k = base_call_scratch(call, (size_t)w->keys, (size_t)own->k_pitch * pair);
   own->v = base_call_scratch(call, (size_t)w->values, (size_t)own->v_pitch * pair);
   own->q = base_call_scratch(call, ATTENTION_QUERIES, (size_t)stored * pair);
@@ -199,5 +152,5 @@ td_status KERN_PART_NAME(attention_bf16_amx)(const base_call *call) {
   static const attention_products products = {take_scratch,  take_queries,    take_keys,
                                               multiply_keys, multiply_values, end};
   const int64_t queries = base_in(call, 0)->dims[ATTENTION_ROWS];
-  return queries < FEW_QUERIES ? KERN_NAME(attention)(call) : KERN_NAME(attention_by)(call, &products);
+  return queries < ATTENTION_FEW_QUERIES ? KERN_NAME(attention)(call) : KERN_NAME(attention_by)(call, &products);
 }

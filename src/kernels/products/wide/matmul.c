@@ -69,8 +69,11 @@ typedef struct worker {
   const base_call *call;
   const matmul_batches *p;
   gemm_grid grid;
-  float *a, *b;   /* scratch for a chunk of rows (NULL: A is read where it lies), and of columns */
-  int64_t packed; /* the task's batch and columns that b holds; -1: none */
+  const gemm_pairs *pairs; /* NULL: elements are f32 */
+  int64_t k;               /* elements of a row as tiles take them */
+  float *a, *b;            /* scratch for a chunk of rows (NULL: A is read where it lies), and of columns */
+  int64_t packed;          /* the task's batch and columns that b holds; -1: none */
+  const float *taken;      /* the first of the rows that a holds; NULL: there are none */
   finish_chunk finish;
   kern_epilogue e;
 } worker;
@@ -83,10 +86,21 @@ static bool take_scratch(worker *w) {
   int64_t rows = gemm_split(p->m, g->tiles, 1) * widest_chunk(g->tiles, g->row_chunks);
   int64_t panels = gemm_split(g->panels, g->groups, 1) * widest_chunk(g->groups, g->column_chunks);
   size_t a, b;
-  if (!kern_pack_count(p->k, panels * V_LANES, V_LANES, &b) || !base_mul((size_t)rows, (size_t)p->k, &a)) return false;
+  const bool takes = w->pairs || p->a_column != 1;
+  if (!kern_pack_count(w->k, panels * V_LANES, V_LANES, &b) || !base_mul((size_t)rows, (size_t)p->k, &a)) return false;
   w->b = base_call_scratch(w->call, b, sizeof *w->b);
-  if (w->b && p->a_column != 1) w->a = base_call_scratch(w->call, a, sizeof *w->a);
-  return w->b && (w->a || p->a_column == 1);
+  if (w->b && takes) w->a = base_call_scratch(w->call, a, sizeof *w->a);
+  return w->b && (w->a || !takes);
+}
+
+/* Rows of A as tiles take them, one behind the other. */
+static void take_rows(worker *w, const float *a, int64_t rows) {
+  const matmul_batches *p = w->p;
+  if (!w->a || a == w->taken) return;
+  const bool lies = p->a_column == 1;
+  if (!lies) KERN_NAME(gemm_rows)(w->a, &(kern_matrix){a, rows, p->k, p->a_row, p->a_column});
+  if (w->pairs) gemm_round_rows(w->pairs, w->a, lies ? a : w->a, lies ? p->a_row : p->k, rows, p->k);
+  w->taken = a;
 }
 
 /* Rows of one batch times a chunk of columns. */
@@ -104,21 +118,23 @@ static void run_task(worker *w, int64_t batch, int64_t row_chunk, int64_t column
   if (w->packed != key) {
     const float *b = p->b + matmul_offset(p, p->b_strides, batch) + column * p->b_column;
     const kern_matrix m = {b, p->k, columns, p->b_row, p->b_column};
-    KERN_NAME(packing).matrix(w->b, &m, NULL, V_LANES, 0, (columns + V_LANES - 1) / V_LANES);
+    if (w->pairs) w->pairs->matrix(w->b, &m);
+    else KERN_NAME(packing).matrix(w->b, &m, NULL, V_LANES, 0, (columns + V_LANES - 1) / V_LANES);
     w->packed = key;
   }
   const float *a = p->a + matmul_offset(p, p->a_strides, batch) + row * p->a_row;
-  if (w->a) KERN_NAME(gemm_rows)(w->a, &(kern_matrix){a, rows, p->k, p->a_row, p->a_column});
+  take_rows(w, a, rows);
   const kern_epilogue e = kern_epilogue_at(&w->e, batch * p->m + row, column);
   float *c = p->c + (batch * p->m + row) * p->n + column;
   const gemm_product product = {.m = rows,
                                 .n = columns,
-                                .k = p->k,
+                                .k = w->k,
                                 .a = w->a ? w->a : a,
-                                .a_pitch = w->a ? p->k : p->a_row,
+                                .a_pitch = w->a ? w->k : p->a_row,
                                 .b = w->b,
                                 .c = c,
                                 .c_pitch = p->n,
+                                .pairs = w->pairs,
                                 .e = &e};
   g.panels = gemm_split(g.panels, g.groups, last_group) - gemm_split(g.panels, g.groups, group);
   g.groups = last_group - group;
@@ -198,19 +214,21 @@ static td_status run_many(const base_call *call, const matmul_batches *p, kern_c
   return TD_OK;
 }
 
-static td_status run(const base_call *call, const matmul_batches *p, finish_chunk finish) {
+static td_status run(const base_call *call, const matmul_batches *p, const gemm_pairs *pairs, finish_chunk finish) {
   if (p->m == 0 || p->n == 0 || p->count == 0) return TD_OK;
   worker w = {.call = call,
               .p = p,
+              .pairs = pairs,
+              .k = pairs ? kern_pairs_depth(p->k) / 2 : p->k,
               .packed = -1,
               .finish = finish,
-              .e = {.act = KERN_ACT_none, .row_step = 1},
-              .grid = KERN_NAME(gemm_grid)(call, p->m, p->n, p->k)};
+              .e = {.act = KERN_ACT_none, .row_step = 1}};
+  w.grid = KERN_NAME(gemm_grid)(call, p->m, p->n, w.k);
   if (!finish && call->attrs && call->attrs->count) TRY(kern_chain_of(call, &KERN_NAME(fused_level), &w.e.chain));
-  if (is_little(p)) return run_many(call, p, w.e.chain);
+  if (!pairs && is_little(p)) return run_many(call, p, w.e.chain);
   gemm_grid *g = &w.grid;
   if (p->count > 1) g->row_chunks = 1;
-  double floats = (double)p->k * (double)p->n;
+  double floats = (double)w.k * (double)p->n;
   g->column_chunks = (int64_t)fmin((double)g->groups, floats / PACKED_FLOATS + (p->count == 1 ? 4 : 1));
   if (!take_scratch(&w)) return base_no_memory(call->err, "scratch");
   int64_t each = g->row_chunks * g->column_chunks, total = each * p->count;
@@ -219,10 +237,12 @@ static td_status run(const base_call *call, const matmul_batches *p, finish_chun
   return TD_OK;
 }
 
-td_status KERN_NAME(matmul)(const base_call *call) {
+td_status KERN_NAME(matmul_by)(const base_call *call, const gemm_pairs *pairs) {
   const matmul_batches p = KERN_NAME(matmul_batches)(call);
-  return run(call, &p, NULL);
+  return run(call, &p, pairs, NULL);
 }
+
+td_status KERN_NAME(matmul)(const base_call *call) { return KERN_NAME(matmul_by)(call, NULL); }
 
 /* ---- td::gemm ---- */
 
@@ -262,5 +282,5 @@ td_status KERN_NAME(gemm)(const base_call *call) {
                             .a = a->data,
                             .b = b->data,
                             .c = out->data};
-  return run(call, &p, finish_gemm);
+  return run(call, &p, NULL, finish_gemm);
 }

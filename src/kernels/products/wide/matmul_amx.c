@@ -4,8 +4,7 @@
 #include "kernels/products/epilogue_priv.h"
 #include "kernels/products/image_product_priv.h"
 #include "kernels/products/matmul_priv.h"
-#include "kernels/products/pack.h"
-#include "kernels/simd/pairs_priv.h"
+#include "kernels/products/pairs_panels_priv.h"
 
 typedef struct product {
   image_product amx; /* the first, so that its functions know the others */
@@ -37,48 +36,11 @@ static void take_row(const image_product *amx, const char *from, int64_t phase, 
   memset(to + count, 0, (size_t)(amx->channels - count) * sizeof *to);
 }
 
-/* Rows 2 `pair` and the next of some columns of B, rounded, as pairs; zeros behind the last row. */
-V_INLINE vf pairs_of_rows(const matmul_batches *p, const float *b, int64_t pair, int64_t columns) {
-  const float *row = b + 2 * pair * p->b_row;
-  const vf first = 2 * pair < p->k ? v_load_n(row, columns) : v_zero();
-  return p_interleave(first, 2 * pair + 1 < p->k ? v_load_n(row + p->b_row, columns) : v_zero());
-}
-
-/* Numbers [k, k + V_LANES) of a column of B, zeros behind the last. */
-V_INLINE vf numbers_of(const matmul_batches *p, const float *column, int64_t k) {
-  const int64_t n = base_min_i64(V_LANES, p->k - k);
-  if (n <= 0) return v_zero();
-  if (p->b_row == 1) return v_load_n(column + k, n);
-  float some[V_LANES] = {0};
-  for (int64_t i = 0; i < n; i++) some[i] = column[(k + i) * p->b_row];
-  return v_load(some);
-}
-
 /* Panels of B, [pair][column]. */
 static void unpack(const image_product *amx, int64_t group, int64_t panel, int64_t panels, char *to) {
   const matmul_batches *p = &((const product *)amx)->p;
-  const float *b = p->b + matmul_offset(p, p->b_strides, group) + panel * V_LANES * p->b_column;
-  const int64_t pairs = amx->blocks * amx->words;
-  float *panel_to = (float *)(void *)to;
-  for (int64_t i = 0; i < panels; i++, b += V_LANES * p->b_column, panel_to += pairs * V_LANES) {
-    const int64_t columns = base_min_i64(V_LANES, p->n - (panel + i) * V_LANES);
-    if (p->b_column == 1)
-      for (int64_t pair = 0; pair < pairs; pair++)
-        v_store(panel_to + pair * V_LANES, pairs_of_rows(p, b, pair, columns));
-    else
-      for (int64_t pair = 0; pair < pairs; pair += V_LANES) {
-        vf square[V_LANES];
-        for (int64_t c = 0; c < V_LANES; c++) {
-          const float *column = b + c * p->b_column;
-          square[c] = c < columns
-                          ? p_round_two(numbers_of(p, column, 2 * pair), numbers_of(p, column, 2 * pair + V_LANES))
-                          : v_zero();
-        }
-        v_transpose(square);
-        for (int64_t k = 0; k < base_min_i64(V_LANES, pairs - pair); k++)
-          v_store(panel_to + (pair + k) * V_LANES, square[k]);
-      }
-  }
+  const kern_matrix b = {p->b + matmul_offset(p, p->b_strides, group), p->k, p->n, p->b_row, p->b_column};
+  pairs_pack(&b, panel, panels, amx->blocks * amx->words, (float *)(void *)to);
 }
 
 static void finish(const image_product *amx, float *sums, int64_t pixel, int64_t rows, int64_t group, int64_t column,

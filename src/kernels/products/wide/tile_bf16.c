@@ -2,7 +2,7 @@
  * serve all numbers of rows and panels: a row or panel that is missing is the last one again, and is not stored. Each
  * sum is one chain along k, so that tiles change no bit. */
 #include "kernels/products/gemm_priv.h"
-#include "kernels/simd/pairs_priv.h"
+#include "kernels/products/pairs_panels_priv.h"
 
 enum { MOST_SUMS = 24, MOST_ROWS = 12, MOST_PANELS = 8 };
 
@@ -284,4 +284,8 @@ static void from_planes(float *to, const float *from, int64_t plane, int64_t pla
     }
 }
 
-const gemm_pairs KERN_PART_NAME(gemm_pairs) = {tile, narrow, KERN_PART_NAME(pixel_pairs), from_planes};
+static void matrix(float *to, const kern_matrix *m) {
+  pairs_pack(m, 0, base_ceil_div(m->n, V_LANES), kern_pairs_depth(m->k) / 2, to);
+}
+
+const gemm_pairs KERN_PART_NAME(gemm_pairs) = {tile, narrow, KERN_PART_NAME(pixel_pairs), from_planes, matrix};

@@ -5,10 +5,7 @@
 #include "kernels/products/attention_priv.h"
 #include "kernels/simd/pairs_priv.h"
 
-enum {
-  ATTENTION_PAIRS_ROW = 2 * V_LANES, /* numbers of a vector of bf16 */
-  ATTENTION_FEW_QUERIES = 8          /* for which keys and values are not rounded */
-};
+enum { ATTENTION_PAIRS_ROW = 2 * V_LANES /* numbers of a vector of bf16 */ };
 
 /* Numbers [at, at + V_LANES) of a row of `size`, zeros behind them. */
 V_INLINE vf attention_some(const float *row, int64_t step, int64_t at, int64_t size) {
@@ -48,17 +45,17 @@ static void attention_pair_keys(const attention_work *w, const float *from, int6
     }
 }
 
-/* Rows of scores that became powers, [panel of V_LANES queries][pair of rows][query of the panel], the panels `panel`
- * words apart; zeros in place of `skip` rows in front of them, and behind them. */
+/* Rows of scores that became powers as pairs of rows, zeros in place of `skip` rows in front of them, and behind them:
+ * words of V_LANES queries, `step` apart from pair to pair, `panel` from vector to vector. */
 static void attention_pair_powers(const attention_work *w, int64_t count, int64_t skip, int64_t pairs, int64_t queries,
-                                  int64_t panel, uint32_t *powers) {
+                                  uint32_t *powers, int64_t step, int64_t panel) {
   for (int64_t i = 0; i < queries; i += V_LANES, powers += panel)
     for (int64_t j = 0; j < pairs; j++) {
       const int64_t row = 2 * j - skip, next = row + 1;
       const float *scores = w->scores + i;
       const vf first = row >= 0 && row < count ? v_load(scores + row * ATTENTION_PITCH) : v_zero();
       const vf both = p_interleave(first, next < count ? v_load(scores + next * ATTENTION_PITCH) : v_zero());
-      memcpy(powers + j * V_LANES, &both, sizeof both);
+      memcpy(powers + j * step, &both, sizeof both);
     }
 }
 #endif

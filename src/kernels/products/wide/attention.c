@@ -9,76 +9,53 @@
  *
  * Keys come in blocks of KEYS; what was summed before is scaled down as a larger score appears (Milakov & Gimelshein
  * 2018). The sums of a query depend on the number of keys, never on which queries stand beside it. */
-#include "kernels/products/attention_priv.h"
+#include "kernels/products/attention_tile_priv.h"
 #include "kernels/simd/math_priv.h"
 
 enum { Q, K, V, MASK, LAST = MASK + ATTENTION_MASKS };
 enum {
-  VECTORS =
-      V_REGISTERS >= 32 ? 4 : 2, /* of a tile: six rows of them, one of b and an element of a fill the registers */
-  TILE = 6,
   QUERIES = ATTENTION_QUERIES,
   PITCH = ATTENTION_PITCH,
   PAIR = 2 /* vectors of queries softened together: their steps do not wait for each other */
 };
 
-/* c[r, n] = (c[r, n] keep[r] or 0, then + the sum over k of a[r a_row + k a_step] b[k b_step + n]) end[r] */
-typedef struct product {
-  const float *a, *b;
-  int64_t a_row, a_step, b_step, k;
-  float *c;
-  int64_t c_row, last;     /* lanes of the last vector of c that exist; b has them all */
-  const float *keep, *end; /* NULL: 0, 1 */
-} product;
+ATTENTION_TILES(false)
 
-/* Lanes of the last vector alone need care: `whole` says that it has them all. */
-V_TEMPLATE void multiply(const product *p, int rows, int vectors, bool whole) {
-  const product t = *p; /* stores to c do not change it */
-  vf sum[TILE][VECTORS];
-  V_UNROLL
-  for (int r = 0; r < rows; r++) {
-    V_UNROLL
-    for (int v = 0; v < vectors; v++) {
-      const float *from = t.c + r * t.c_row + v * V_LANES;
-      if (!t.keep) sum[r][v] = v_zero();
-      else sum[r][v] = v_mul(whole || v + 1 < vectors ? v_load(from) : v_load_n(from, t.last), v_set(t.keep[r]));
-    }
-  }
-  const float *a = t.a, *b = t.b;
-  for (int64_t k = t.k; k > 0; k--, a += t.a_step, b += t.b_step) {
-    vf column[VECTORS];
-    V_UNROLL
-    for (int v = 0; v < vectors; v++) column[v] = v_load(b + v * V_LANES);
-    V_UNROLL
-    for (int r = 0; r < rows; r++) {
-      vf element = v_set(a[r * t.a_row]);
-      V_UNROLL
-      for (int v = 0; v < vectors; v++) sum[r][v] = v_fma(element, column[v], sum[r][v]);
-    }
-  }
-  V_UNROLL
-  for (int r = 0; r < rows; r++) {
-    vf end = v_set(t.end ? t.end[r] : 1);
-    V_UNROLL
-    for (int v = 0; v < vectors; v++) {
-      float *to = t.c + r * t.c_row + v * V_LANES;
-      if (whole || v + 1 < vectors) v_store(to, v_mul(sum[r][v], end));
-      else v_store_n(to, v_mul(sum[r][v], end), t.last);
+void KERN_NAME(attention_scores)(const attention_work *w, const attention_tiles *some, const attention_tile *t,
+                                 int64_t count, int64_t queries) {
+  const int64_t vectors = base_ceil_div(queries, V_LANES);
+  attention_tile tile = *t;
+  tile.last = V_LANES;
+  tile.c_row = PITCH;
+  for (int64_t j = 0; j < count; j += ATTENTION_ROWS_OF_TILE, tile.a += ATTENTION_ROWS_OF_TILE * t->a_row) {
+    tile.rows = base_min_i64(count - j, ATTENTION_ROWS_OF_TILE);
+    for (int64_t v = 0; v < vectors; v += ATTENTION_VECTORS) {
+      tile.b = t->b + v * t->b_vector;
+      tile.c = w->scores + j * PITCH + v * V_LANES;
+      (*some)[tile.rows > 1][base_min_i64(vectors - v, ATTENTION_VECTORS) - 1](&tile);
     }
   }
 }
 
-#define EACH_ROWS(X, v) X(1, v) X(2, v) X(3, v) X(4, v) X(5, v) X(6, v)
-#if V_REGISTERS == 32
-#define EACH_TILE(X) EACH_ROWS(X, 1) EACH_ROWS(X, 2) EACH_ROWS(X, 3) EACH_ROWS(X, 4)
-#else
-#define EACH_TILE(X) EACH_ROWS(X, 1) EACH_ROWS(X, 2)
-#endif
-#define TILE_FUNCTION(r, v) \
-  static void tile_##r##_##v(const product *p) { multiply(p, r, v, p->last == V_LANES); }
-EACH_TILE(TILE_FUNCTION)
-#define TILE_ROW(r, v) [v - 1][r - 1] = tile_##r##_##v,
-static void (*const tiles[VECTORS][TILE])(const product *p) = {EACH_TILE(TILE_ROW)};
+void KERN_NAME(attention_values)(const attention_work *w, const attention_tiles *some, const attention_tile *t,
+                                 int64_t queries, int ends, attention_output out) {
+  attention_tile tile = *t;
+  tile.c_row = out.pitch;
+  for (int64_t e = 0; e < w->values; e += ATTENTION_VECTORS * V_LANES) {
+    const int64_t columns = base_min_i64(w->values - e, ATTENTION_VECTORS * V_LANES),
+                  vectors = base_ceil_div(columns, V_LANES);
+    tile.b = t->b + e;
+    tile.last = columns - (vectors - 1) * V_LANES;
+    for (int64_t i = 0; i < queries; i += ATTENTION_ROWS_OF_TILE) {
+      tile.rows = base_min_i64(queries - i, ATTENTION_ROWS_OF_TILE);
+      tile.a = t->a + i;
+      tile.c = out.at + i * out.pitch + e;
+      tile.keep = ends & ATTENTION_BEGIN ? NULL : w->keep + i;
+      tile.end = ends & ATTENTION_END ? w->sum + i : NULL;
+      (*some)[tile.rows > 1][vectors - 1](&tile);
+    }
+  }
+}
 
 /* One head's rows of an operand. */
 typedef struct rows_of {
@@ -87,12 +64,12 @@ typedef struct rows_of {
 } rows_of;
 
 /* Scratch of products of f32. */
-typedef struct floats {
+typedef struct plain {
   float *queries;         /* [size, PITCH]: a block of queries, transposed and scaled */
   float *k_copy, *v_copy; /* dense rows, v's padded to whole vectors; NULL: read in place */
   int64_t copied;         /* the sample and group that the copies are of; -1: none */
   rows_of k, v;           /* of the head */
-} floats;
+} plain;
 
 /* A score under an element of a mask. */
 V_INLINE vf mask_score(vf score, vf mask, bool replaces) {
@@ -124,7 +101,7 @@ static void take_queries(const attention_work *w, int64_t b, int64_t h, int64_t 
   int64_t row = w->q.strides[ATTENTION_ROWS];
   for (int64_t i = 0; i < count; i += V_LANES)
     turn_over(from + (first + i) * row, row, w->q.strides[ATTENTION_SIZE], base_min_i64(count - i, V_LANES), w->size,
-              TURN_QUERIES, w->scale, ((floats *)w->own)->queries + i);
+              TURN_QUERIES, w->scale, ((plain *)w->own)->queries + i);
 }
 
 static void copy_rows(const base_tensor *t, int64_t b, int64_t g, int64_t rows, int64_t size, int64_t pitch,
@@ -138,7 +115,7 @@ static void copy_rows(const base_tensor *t, int64_t b, int64_t g, int64_t rows, 
 static int64_t whole_vectors(int64_t n) { return (n + V_LANES - 1) / V_LANES * V_LANES; }
 
 static void take_keys(const attention_work *w, int64_t b, int64_t g) {
-  floats *own = w->own;
+  plain *own = w->own;
   own->k = (rows_of){attention_head(w->k, b, g), w->k->strides[ATTENTION_ROWS]};
   own->v = (rows_of){attention_head(w->v, b, g), w->v->strides[ATTENTION_ROWS]};
   bool fresh = own->copied != b * w->groups + g;
@@ -155,22 +132,15 @@ static void take_keys(const attention_work *w, int64_t b, int64_t g) {
 }
 
 static void multiply_keys(const attention_work *w, int64_t first, int64_t count, int64_t queries) {
-  const floats *own = w->own;
-  const rows_of keys = own->k;
-  int64_t vectors = (queries + V_LANES - 1) / V_LANES;
-  for (int64_t j = 0; j < count; j += TILE)
-    for (int64_t v = 0; v < vectors; v += VECTORS) {
-      product p = {.a = keys.at + (first + j) * keys.pitch,
-                   .b = own->queries + v * V_LANES,
-                   .a_row = keys.pitch,
-                   .a_step = 1,
-                   .b_step = PITCH,
-                   .k = w->size,
-                   .c = w->scores + j * PITCH + v * V_LANES,
-                   .c_row = PITCH,
-                   .last = V_LANES};
-      tiles[base_min_i64(vectors - v, VECTORS) - 1][base_min_i64(count - j, TILE) - 1](&p);
-    }
+  const plain *own = w->own;
+  const attention_tile t = {.a = own->k.at + first * own->k.pitch,
+                            .a_row = own->k.pitch,
+                            .a_step = 1,
+                            .b = own->queries,
+                            .b_step = PITCH,
+                            .b_vector = V_LANES,
+                            .k = w->size};
+  KERN_NAME(attention_scores)(w, &tiles, &t, count, queries);
 }
 
 /* A mask as the softmax applies it: rows of keys, of one element for all queries or of one for each (`each`). */
@@ -262,24 +232,15 @@ static void soften(const attention_work *w, const mask_rows *masks, int mask_cou
 
 static void multiply_values(const attention_work *w, int64_t first, int64_t count, int64_t queries, int ends,
                             attention_output out) {
-  const rows_of values = ((const floats *)w->own)->v;
-  for (int64_t e = 0; e < w->values; e += VECTORS * V_LANES) {
-    int64_t columns = base_min_i64(w->values - e, VECTORS * V_LANES), vectors = (columns + V_LANES - 1) / V_LANES;
-    for (int64_t i = 0; i < queries; i += TILE) {
-      product p = {.a = w->scores + i,
-                   .b = values.at + first * values.pitch + e,
-                   .a_row = 1,
-                   .a_step = PITCH,
-                   .b_step = values.pitch,
-                   .k = count,
-                   .c = out.at + i * out.pitch + e,
-                   .c_row = out.pitch,
-                   .last = columns - (vectors - 1) * V_LANES,
-                   .keep = ends & ATTENTION_BEGIN ? NULL : w->keep + i,
-                   .end = ends & ATTENTION_END ? w->sum + i : NULL};
-      tiles[vectors - 1][base_min_i64(queries - i, TILE) - 1](&p);
-    }
-  }
+  const rows_of values = ((const plain *)w->own)->v;
+  const attention_tile t = {.a = w->scores,
+                            .a_row = 1,
+                            .a_step = PITCH,
+                            .b = values.at + first * values.pitch,
+                            .b_step = values.pitch,
+                            .b_vector = V_LANES,
+                            .k = count};
+  KERN_NAME(attention_values)(w, &tiles, &t, queries, ends, out);
 }
 
 /* Sums become what rows are multiplied by at the end: infinity makes zeros what is no number. */
@@ -339,9 +300,9 @@ static void attend(const attention_work *w, const attention_products *p, int64_t
 }
 
 static td_status take_floats(const base_call *call, attention_work *w) {
-  floats *own = base_call_scratch(call, 1, sizeof *own);
+  plain *own = base_call_scratch(call, 1, sizeof *own);
   if (!own) return base_no_memory(call->err, "scratch");
-  *own = (floats){.queries = base_call_scratch(call, (size_t)w->size, PITCH * sizeof(float)), .copied = -1};
+  *own = (plain){.queries = base_call_scratch(call, (size_t)w->size, PITCH * sizeof(float)), .copied = -1};
   w->own = own;
   if (!own->queries) return base_no_memory(call->err, "scratch");
   if (w->k->strides[ATTENTION_SIZE] != 1) {
@@ -356,7 +317,7 @@ static td_status take_floats(const base_call *call, attention_work *w) {
 }
 
 static td_status take_scratch(const base_call *call, attention_work *w) {
-  float *rows = base_call_scratch(call, 3 * QUERIES, sizeof *rows);
+  float *rows = base_call_scratch(call, 3 * QUERIES + ATTENTION_ROWS_OF_TILE, sizeof *rows);
   w->scores = base_call_scratch(call, (size_t)base_min_i64(w->keys, ATTENTION_KEYS), PITCH * sizeof(float));
   if (!rows || !w->scores) return base_no_memory(call->err, "scratch");
   w->most = rows, w->sum = rows + QUERIES, w->keep = rows + 2 * QUERIES;

@@ -10,7 +10,8 @@
 
 enum {
   PANELS = ATTENTION_QUERIES / AMX_COLUMNS,
-  POWER_ROWS = (ATTENTION_KEYS / 2 + AMX_ROWS - 1) / AMX_ROWS * AMX_ROWS /* pairs of keys of whole blocks */
+  POWER_ROWS = (ATTENTION_KEYS / 2 + AMX_ROWS - 1) / AMX_ROWS * AMX_ROWS, /* pairs of keys of whole blocks */
+  FEW_QUERIES = 8 /* for which keys and values are not rounded */
 };
 _Static_assert((int)ATTENTION_QUERIES == (int)AMX_WIDTH, "a block of queries is as wide as sums");
 
@@ -119,7 +120,7 @@ static void multiply_values(const attention_work *w, int64_t first, int64_t coun
                             attention_output out) {
   const tiles *own = w->own;
   const int64_t pairs = blocks_of(base_ceil_div(count, 2)) * AMX_ROWS;
-  attention_pair_powers(w, count, 0, pairs, queries, POWER_ROWS * V_LANES, own->powers);
+  attention_pair_powers(w, count, 0, pairs, queries, own->powers, V_LANES, POWER_ROWS * V_LANES);
   multiply(own->v + first, own->v_pitch, w->values, own->powers, POWER_ROWS, pairs, queries,
            ends & ATTENTION_BEGIN ? own->sums : own->more);
   if (!(ends & ATTENTION_BEGIN)) add_sums(w, queries);
@@ -152,5 +153,5 @@ td_status KERN_PART_NAME(attention_bf16_amx)(const base_call *call) {
   static const attention_products products = {take_scratch,  take_queries,    take_keys,
                                               multiply_keys, multiply_values, end};
   const int64_t queries = base_in(call, 0)->dims[ATTENTION_ROWS];
-  return queries < ATTENTION_FEW_QUERIES ? KERN_NAME(attention)(call) : KERN_NAME(attention_by)(call, &products);
+  return queries < FEW_QUERIES ? KERN_NAME(attention)(call) : KERN_NAME(attention_by)(call, &products);
 }

@@ -29,8 +29,8 @@ static bool takes_tiles(const passes_edit *e, const ir_node_def *node, const int
                         const int8_activation *b, base_dim k) {
   const float scale = (float)a->scale * (float)b->scale;
   const kern_row *pairs = passes_pairs_row(e->setting, KERN_MATMUL);
-  return pairs && kern_takes_tiles(pairs) && passes_takes_pairs(e, node) && (double)k * passes_int8_largest(a) * passes_int8_largest(b) <= exact &&
-         isnormal(scale);
+  return pairs && kern_takes_tiles(pairs) && passes_takes_pairs(e, node) &&
+         (double)k * passes_int8_largest(a) * passes_int8_largest(b) <= exact && isnormal(scale);
 }
 
 static td_status add_tiles(passes_edit *e, ir_node id, const int8_activation *a, const int8_activation *b) {

@@ -121,8 +121,8 @@ bool passes_order(const ir_node_def *permute, int32_t rank, int64_t *order);
  * they are stored in it; TD_F32: there is none. */
 td_dtype passes_half_of(const base_tensor *w);
 
-/* pairs.c: the kernel of the family that rounds its operands to bf16, where it is no slower than that of f32: one of the
- * same vectors. NULL: there is none. */
+/* pairs.c: the kernel of the family that rounds its operands to bf16, where it is no slower than that of f32: it has
+ * the same vectors. NULL: there is none. */
 const kern_row *passes_pairs_row(const passes_setting *setting, kern_family family);
 /* Does it take a matmul or a td::mix of these sizes? */
 bool passes_takes_pairs(const passes_edit *e, const ir_node_def *node);

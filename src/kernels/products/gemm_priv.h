@@ -138,6 +138,8 @@ td_status KERN_NAME(matmul_by)(const base_call *call, const gemm_pairs *pairs);
 /* td::expand_depthwise, whose expansion's weights are such pairs. */
 td_status KERN_NAME(expand_depthwise_by)(const base_call *call, const gemm_pairs *pairs);
 void KERN_NAME(gemm_task)(const gemm_product *g, const gemm_grid *grid, int64_t task);
+/* The call's share of a product; makes or packs rows as they gain by it. */
+td_status KERN_NAME(gemm_run)(const base_call *call, gemm_product *g);
 /* The rows of a matrix of any strides, dense, one after the other. */
 void KERN_NAME(gemm_rows)(float *to, const kern_matrix *m);
 #endif

@@ -37,6 +37,9 @@ enum { GEMM_MAX_PANELS = 2, GEMM_THIN_PANELS = 2, GEMM_MAX_ROWS = 6 };
 #define GEMM_WHOLE_TILES(X) X(6, 1) X(4, 2)
 #endif
 
+/* Of rows of pairs that two panels meet, at most. */
+enum { GEMM_PAIR_ROWS = V_REGISTERS == 32 ? 12 : 4 };
+
 /* C and the residual of a product of pairs (pairs_priv.h) where they are bf16; pitches are elements from row to row. */
 typedef struct gemm_bf16 {
   uint16_t *c; /* NULL: it is f32 */
@@ -55,6 +58,7 @@ V_INLINE gemm_bf16 gemm_bf16_at(const gemm_bf16 *b, int64_t row, int64_t column)
 typedef struct gemm_tile {
   const float *const *a; /* a[tap * a_pitch + row]: k floats, from a_first on */
   int64_t a_pitch, a_first, taps, k;
+  int64_t a_panel;     /* floats that a second panel of pairs reads behind the first, in each row: two groups; else 0 */
   bool a_whole;        /* behind a tile's rows are others that may be read, up to the most that a tile has */
   const float *packed; /* NULL, or the rows once more, [k][GEMM_PACKED_ROWS], which tiles that GEMM_PACKS read */
   const float *b;

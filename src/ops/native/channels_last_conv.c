@@ -595,6 +595,7 @@ static const conv_case forward_cases[] = {
     {2, 2, 8, 112, 1, .in = {9, 21}, .kernel = {3, 3}, .parts = RESIDUAL | SCALE | SHIFT, .act = KERN_ACT_clamp},
     {2, 1, 16, 70, 1, .in = {5, 40}, .kernel = {2, 5}, .parts = RESIDUAL | SCALE, .act = KERN_ACT_relu, .late = true},
     {2, 1, 576, 80, 1, .in = {7, 5}, .kernel = {3, 3}, .stride = {1, 1}, .dilation = {6, 6}, .padding = {6, 6, 6, 6}},
+    {2, 2, 96, 64, 4, .in = {5, 29}, .kernel = {3, 3}, STRIDE(2, 1), PAD_1, .parts = BIAS | RESIDUAL | CHAIN},
 };
 
 static const conv_case transposed_cases[] = {

@@ -333,3 +333,16 @@ void KERN_NAME(gemm_task)(const gemm_product *g, const gemm_grid *grid, int64_t 
       chained = group + 1;
     }
 }
+
+td_status KERN_NAME(gemm_run)(const base_call *call, gemm_product *g) {
+  gemm_grid grid = KERN_NAME(gemm_grid)(call, g->m, g->n, g->k);
+  gemm_packed packed;
+  const bool room = !g->narrow || KERN_NAME(gemm_narrow_of)(call, g, &grid);
+  if (!room || !(g->front ? KERN_NAME(gemm_front_of)(call, g, &grid, g->front)
+                          : g->pairs || KERN_NAME(gemm_packed_of)(call, g, &grid, &packed)))
+    return base_no_memory(call->err, "scratch");
+  const int64_t tasks = grid.row_chunks * grid.column_chunks;
+  for (int64_t task = base_call_first(call, tasks); task < tasks; task = base_call_next(call, task, tasks))
+    KERN_NAME(gemm_task)(g, &grid, task);
+  return TD_OK;
+}

@@ -85,16 +85,7 @@ td_status KERN_NAME(linear_by)(const base_call *call, const gemm_pairs *pairs) {
   if (!g.front && !pairs && base_attr_int(call->attrs, KERN_LINEAR_STRASSEN) &&
       kern_strassen_pays(rows, g.n, g.k, V_LANES))
     return KERN_NAME(strassen)(call, &g, rows);
-  gemm_grid grid = KERN_NAME(gemm_grid)(call, g.m, g.n, g.k);
-  gemm_packed packed;
-  const bool room = !g.narrow || KERN_NAME(gemm_narrow_of)(call, &g, &grid);
-  if (!room || !(g.front ? KERN_NAME(gemm_front_of)(call, &g, &grid, &front)
-                         : pairs || KERN_NAME(gemm_packed_of)(call, &g, &grid, &packed)))
-    return base_no_memory(call->err, "scratch");
-  int64_t tasks = grid.row_chunks * grid.column_chunks;
-  for (int64_t task = base_call_first(call, tasks); task < tasks; task = base_call_next(call, task, tasks))
-    KERN_NAME(gemm_task)(&g, &grid, task);
-  return TD_OK;
+  return KERN_NAME(gemm_run)(call, &g);
 }
 
 td_status KERN_NAME(linear)(const base_call *call) { return KERN_NAME(linear_by)(call, NULL); }

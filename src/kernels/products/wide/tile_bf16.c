@@ -29,8 +29,41 @@ V_INLINE void start(vf *sum, const strip *s, const int rows, const int panels) {
   if (s->t->more) V_FOR(i, rows * panels) sum[i] = s->sums[i];
 }
 
-/* `half`: the last panel is at most half full; half a vector takes half the time where a whole one passes in two. */
-V_INLINE void multiply(vf *sum, strip *s, const int rows, const int panels, const bool half) {
+/* Of these one load in two would be that of a row's pointer: rows that stand as far from each other go by a few of them
+ * instead, as one and two steps from one. */
+#define EVEN(rows, panels, apart) ((rows) % 3 == 0 && (rows) > POINTERS && ((panels) == 1 || (apart)))
+
+V_INLINE bool are_even(const float *const *row, const int rows) {
+  const uintptr_t first = (uintptr_t)row[0], step = (uintptr_t)row[1] - first;
+  uintptr_t apart = 0;
+  V_FOR(r, rows) apart |= (uintptr_t)row[r] - first - (uintptr_t)r * step;
+  return apart == 0;
+}
+
+/* The products of one tap. */
+V_INLINE void multiply_even(vf *sum, const gemm_tile *t, const float *const *row, const float *const *b,
+                            const float *ahead, const int rows, const int panels) {
+  const float *x[MOST_ROWS / 3], *w[2] = {b[0], b[panels - 1]};
+  const int64_t step = row[1] - row[0], second = t->a_panel, ahead_step = t->ahead ? t->ahead_step : 0;
+  V_FOR(r, rows / 3) x[r] = row[3 * r] + t->a_first;
+  for (int64_t k = t->k; k > 0; k--) {
+    V_OPAQUE(k);
+    vf column[2];
+    __builtin_prefetch(ahead, 0, 2);
+    ahead += ahead_step;
+    V_FOR(p, panels) column[p] = v_load(w[p]);
+    V_FOR(r, rows) {
+      const float *at = x[r / 3] + r % 3 * step;
+      V_FOR(p, panels) sum[r * panels + p] = p_dot(sum[r * panels + p], v_set(at[p * second]), column[p]);
+    }
+    V_FOR(p, panels) w[p] += V_LANES;
+    V_FOR(r, rows / 3) x[r]++;
+  }
+}
+
+/* `half`: the last panel is at most half full; half a vector takes half the time where a whole one passes in two.
+ * `apart`: panels are of groups (gemm_tile.a_panel). */
+V_INLINE void multiply(vf *sum, strip *s, const int rows, const int panels, const bool half, const bool apart) {
   const gemm_tile *t = s->t;
   const float *from = t->b + s->column / V_LANES * t->b_panel, *b[MOST_PANELS], *a[MOST_ROWS],
               *ahead = t->ahead ? t->ahead : from, *const *row = t->a;
@@ -43,6 +76,13 @@ V_INLINE void multiply(vf *sum, strip *s, const int rows, const int panels, cons
       for (int64_t r = 0; r < rows; r++) s->row[r] = row[base_min_i64(r, s->rows - 1)];
       table = s->row;
     }
+    if (EVEN(rows, panels, apart) && are_even(table, rows)) {
+      const float *const panel[] = {b[0] + at, b[panels - 1] + at};
+      multiply_even(sum, t, table, panel, ahead, rows, panels);
+      at += t->k * V_LANES;
+      ahead += t->k * step;
+      continue;
+    }
     if (HOLDS(rows, panels)) V_FOR(r, rows) a[r] = table[r];
     for (int64_t k = t->a_first; k < end; k++, at += V_LANES, ahead += step) {
       if (!HOLDS(rows, panels)) __asm__("" : : : "memory");
@@ -51,10 +91,11 @@ V_INLINE void multiply(vf *sum, strip *s, const int rows, const int panels, cons
       __builtin_prefetch(ahead, 0, 2); /* a block of pixels ahead is too much for L1 */
       V_FOR(p, panels) w[p] = v_load(b[p] + at);
       V_FOR(r, rows) {
-        const vf x = v_set((HOLDS(rows, panels) ? a[r] : table[r])[k]);
+        const float *x = (HOLDS(rows, panels) ? a[r] : table[r]) + k;
+        const vf first = v_set(*x);
         V_FOR(p, panels) {
-          const vf at_p = sum[r * panels + p];
-          sum[r * panels + p] = half && p == panels - 1 ? p_dot_low(at_p, x, w[p]) : p_dot(at_p, x, w[p]);
+          const vf at_p = sum[r * panels + p], x_p = apart && p ? v_set(x[t->a_panel]) : first;
+          sum[r * panels + p] = half && p == panels - 1 ? p_dot_low(at_p, x_p, w[p]) : p_dot(at_p, x_p, w[p]);
         }
       }
     }
@@ -165,14 +206,14 @@ static void begin(strip *s, int64_t column, int64_t wide) {
 
 static void finish_later(strip *s, int64_t wide);
 
-V_TEMPLATE void run(strip *s, const int rows, const int panels) {
+V_TEMPLATE void run(strip *s, const int rows, const int panels, const bool apart) {
   for (int64_t column = 0; column < s->t->columns; column += s->panels * V_LANES) {
     vf sum[MOST_SUMS];
     begin(s, column, panels);
     start(sum, s, rows, panels);
     const bool half = s->panels == panels && s->columns <= (panels - 1) * V_LANES + V_LANES / 2;
-    if (HALVES(rows, panels) && half) multiply(sum, s, rows, panels, true);
-    else multiply(sum, s, rows, panels, false);
+    if (HALVES(rows, panels) && half && !apart) multiply(sum, s, rows, panels, true, false);
+    else multiply(sum, s, rows, panels, false, apart);
     const int64_t last = s->columns - (panels - 1) * V_LANES;
     const bool direct = panels <= GEMM_MAX_PANELS && s->direct && last > 0;
     if (FINISHES(rows, panels) && direct) {
@@ -193,13 +234,15 @@ V_TEMPLATE void run(strip *s, const int rows, const int panels) {
 #define SIZES(X) X(1, 2) X(6, 1) X(4, 2)
 #endif
 #define SIZED(rows, panels) \
-  static void run_##rows##x##panels(strip *s) { run(s, rows, panels); }
+  static void run_##rows##x##panels(strip *s) { run(s, rows, panels, false); }
 #define SIZE(rows, panels) {run_##rows##x##panels, rows, panels},
 SIZES(SIZED)
 static const struct {
   void (*run)(strip *s);
   uint8_t rows, panels;
 } sizes[] = {SIZES(SIZE)};
+
+static void run_apart(strip *s) { run(s, GEMM_PAIR_ROWS, 2, true); }
 
 /* Sums that were left, to C. */
 static void store(const strip *s, int64_t wide) {
@@ -256,7 +299,7 @@ static void tile(const gemm_tile *t, int64_t rows, int64_t panels, const kern_ep
   s.direct = kern_epilogue_cheap(s.e, limits) && !s.e->scale && !s.e->shift;
   s.rows = rows;
   s.panels = panels;
-  sizes[size].run(&s);
+  (t->a_panel ? run_apart : sizes[size].run)(&s);
   if (e) kern_epilogue_chain(e, t->c, t->c_pitch, rows, t->columns);
 }
 

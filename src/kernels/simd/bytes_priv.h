@@ -20,6 +20,11 @@ V_INLINE vi b_dot(vi sum, vi x, vi w) {
   __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));
   return sum;
 }
+/* The same of weights in memory. */
+V_INLINE vi b_dot_at(vi sum, vi x, const int8_t *w) {
+  __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "m"(*(const vi *)(const void *)w));
+  return sum;
+}
 /* The same with pairs of 16 bits, both of a sign. */
 V_INLINE vi b_dot_pair(vi sum, vi x, vi w) {
   __asm__("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));
@@ -253,6 +258,7 @@ V_INLINE void b_narrow(uint8_t *to, const vi *q, const b_bytes *b, int64_t n, co
 #include "kernels/simd/bytes_vector_priv.h"
 #endif
 #if !defined V_AVX512 /* whole rows are as others; tables and rows of three go a byte at a time */
+V_INLINE vi b_dot_at(vi sum, vi x, const int8_t *w) { return b_dot(sum, x, b_load(w)); }
 enum { B_WHOLE_RUN = V_LANES };
 V_INLINE int64_t b_whole_from(int64_t vector, int64_t run) { return vector * V_LANES + run; }
 V_INLINE void b_zip_whole(vi *z, const uint8_t *const *row, uint8_t flip) {

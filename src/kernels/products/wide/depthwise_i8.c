@@ -138,47 +138,57 @@ static void run_strip(const job *j, const strip *s, int64_t out) {
 
 /* ---- whole blocks, a column at a time ---- */
 
-/* Column `i` of the image's row, side by side in registers. A row beside the image is one of what lies there. */
-V_INLINE void zip_column(const job *j, const uint8_t *const *row, int64_t i, vi *z) {
+/* Column `i` of the image's row, side by side in registers. A row beside the image is one of what lies there; those
+ * behind the `kernel` first are the last one again, whose weights are 0. `last`: the last column that lies in the
+ * image.
+ */
+V_INLINE void zip_column(const job *j, const uint8_t *const *row, int64_t i, int64_t last, int64_t channels,
+                         uint8_t flip, vi *z) {
   const uint8_t *from[BYTES_DEPTH];
-  if (__builtin_expect(i >= 0 && i + j->together <= j->c->axis[KERN_CONV_AXES - 1].in, 1)) {
-    V_FOR(r, BYTES_DEPTH) from[r] = row[r] + i * j->channels;
-    b_zip_whole(z, from, j->flip);
+  if (__builtin_expect(i >= 0 && i <= last, 1)) {
+    V_FOR(r, BYTES_DEPTH) from[r] = row[r] + i * channels;
+    b_zip_whole(z, from, flip);
     return;
   }
   uint8_t edges[BYTES_DEPTH * BYTES_ROW];
-  V_FOR(r, BYTES_DEPTH) from[r] = copy_edge(j, row[r], i, edges + r * BYTES_ROW);
-  b_zip_whole(z, from, j->flip);
+  for (int r = 0; r < BYTES_DEPTH; r++)
+    from[r] = j->together > 1 ? copy_edge(j, row[r], i, edges + r * BYTES_ROW) : j->beside;
+  b_zip_whole(z, from, flip);
 }
 
 /* Sums of a row of the result: each column is added to the sums of all windows that see it, `live` of them. Those of
- * the first window are whole then. A window has `kernel` rows, too. */
+ * the first window are whole then. A window has `kernel` rows, too. Weights are copied: one pointer finds them all. */
 V_TEMPLATE void slide(const job *j, const strip *s, int64_t out, const int kernel, const int stride) {
-  enum { MOST_LIVE = 3, MOST_ROWS = 4 };
+  enum { MOST_LIVE = 3, MOST_ROWS = 4, MOST_WEIGHTS = 3 * PANEL_ELEMENTS };
   const int live = (kernel + stride - 1) / stride;
   const int cells = (kernel + BYTES_DEPTH - 1) / BYTES_DEPTH;
-  const int64_t begin = j->c->axis[KERN_CONV_AXES - 1].begin, panel_bytes = j->f->p->l.panel_bytes;
-  const int8_t *w = j->w + s->channel / V_LANES * panel_bytes;
-  const uint8_t *row[MOST_ROWS];
+  const kern_conv_axis *a = &j->c->axis[KERN_CONV_AXES - 1];
+  const int64_t begin = a->begin, last = a->in - j->together, channels = j->channels, count = s->count,
+                panel_bytes = j->f->p->l.panel_bytes;
+  const uint8_t flip = j->flip, *row[MOST_ROWS];
   vi start[BYTES_PANELS], sum[MOST_LIVE * BYTES_PANELS];
   _Alignas(64) float sums[BYTES_ROWS * BYTES_ROW];
+  _Alignas(64) int8_t w[BYTES_PANELS * MOST_WEIGHTS];
+  V_FOR(p, BYTES_PANELS)
+  memcpy(w + p * MOST_WEIGHTS, j->w + (s->channel / V_LANES + p) * panel_bytes,
+         (size_t)(kernel * cells) * PANEL_ELEMENTS);
   V_FOR(r, cells * BYTES_DEPTH) {
     row[r] = row_of(j, s, r);
     if (!row[r]) row[r] = j->beside_line;
   }
   V_FOR(p, BYTES_PANELS) start[p] = b_load_i32(j->f->start + s->channel + p * V_LANES);
   V_FOR(i, live * BYTES_PANELS) sum[i] = start[i % BYTES_PANELS];
-  for (int64_t pixel = 1 - live, kept = 0; pixel < s->count; pixel++) {
+  for (int64_t pixel = 1 - live, kept = 0; pixel < count; pixel++) {
     V_FOR(t, stride) {
       const int64_t column = pixel * stride + kernel - stride + t;
       if (column >= 0) V_FOR(cell, cells) {
           vi z[BYTES_PANELS];
-          zip_column(j, row + cell * BYTES_DEPTH, column - begin, z);
+          zip_column(j, row + cell * BYTES_DEPTH, column - begin, last, channels, flip, z);
           V_FOR(i, live) {
             const int tap = kernel - stride + t - stride * i;
-            const int8_t *at = w + (tap * cells + cell) * PANEL_ELEMENTS;
+            const int8_t *at = w + ((tap < 0 ? 0 : tap) * cells + cell) * PANEL_ELEMENTS;
             if (tap >= 0) V_FOR(p, BYTES_PANELS)
-            sum[i * BYTES_PANELS + p] = b_dot(sum[i * BYTES_PANELS + p], z[p], b_load(at + p * panel_bytes));
+            sum[i * BYTES_PANELS + p] = b_dot_at(sum[i * BYTES_PANELS + p], z[p], at + p * MOST_WEIGHTS);
           }
         }
     }
@@ -188,7 +198,7 @@ V_TEMPLATE void slide(const job *j, const strip *s, int64_t out, const int kerne
     }
     V_FOR(i, (live - 1) * BYTES_PANELS) sum[i] = sum[i + BYTES_PANELS];
     V_FOR(p, BYTES_PANELS) sum[(live - 1) * BYTES_PANELS + p] = start[p];
-    if (kept < BYTES_ROWS && pixel + 1 < s->count) continue;
+    if (kept < BYTES_ROWS && pixel + 1 < count) continue;
     KERN_PART_NAME(i8_finish)(j->f, sums, out + pixel + 1 - kept, kept, 0, s->channel, BYTES_ROW);
     kept = 0;
   }
@@ -205,7 +215,7 @@ static slide_function *slide_of(const kern_conv_axis *a) {
   static const struct {
     int64_t kernel, stride;
     slide_function *slide;
-  } known[] = {{3, 1, slide_3_1}, {3, 2, slide_3_2}}; /* each is 2 KB of code; those of 5 are 4 to 8 */
+  } known[] = {{3, 1, slide_3_1}, {3, 2, slide_3_2}}; /* those of 5 gain nothing over strips */
   if (!BYTES_BY_FOURS || a[0].kernel != 1 || a[1].kernel != a[2].kernel || a[2].dilation != 1) return NULL;
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (known[i].kernel == a[2].kernel && known[i].stride == a[2].stride) return known[i].slide;

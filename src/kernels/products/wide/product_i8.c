@@ -156,6 +156,33 @@ NARROW(whole, WHOLE)
 NARROW(whole_plain, WHOLE | PLAIN)
 NARROW(whole_last, WHOLE | LAST)
 
+/* Rows of so few columns that several follow one another in as many bytes as become such at once: `columns` vectors of
+ * each. Those that are missing in the end are the last one again. */
+V_TEMPLATE void narrow_packed(const i8_finish *f, const sums_row *first, int64_t rows, const int columns) {
+  const int together = PANELS / columns;
+  const vf most = v_set(INT16_MAX);
+  const b_bytes bytes = f->bytes;
+  vf scales[PANELS];
+  V_FOR(p, columns) scales[p] = v_load(first->scales + p * V_LANES);
+  for (int64_t r = 0; r < rows; r += together) {
+    const int64_t left = base_min_i64(rows - r, together);
+    const int32_t *sums = first->sums + r * BYTES_ROW;
+    vi q[PANELS];
+    V_FOR(i, together) {
+      V_FOR(p, columns) {
+        const vf t = v_mul(v_from_int(b_load_i32(sums + p * V_LANES)), scales[p]);
+        q[i * columns + p] = v_to_int(v_min(t, most));
+      }
+      sums += i + 1 < left ? BYTES_ROW : 0;
+    }
+    b_narrow(first->to + r * columns * V_LANES, q, &bytes, left * columns * V_LANES, false);
+  }
+}
+static void narrow_singles(const i8_finish *f, const sums_row *first, int64_t rows) {
+  narrow_packed(f, first, rows, 1);
+}
+static void narrow_pairs(const i8_finish *f, const sums_row *first, int64_t rows) { narrow_packed(f, first, rows, 2); }
+
 static void narrow_rows(const i8_finish *f, const float *sums, int64_t row, int64_t rows, int64_t lane, int64_t to,
                         int64_t n) {
   const sums_row first = {.sums = (const int32_t *)(const void *)sums,
@@ -170,6 +197,8 @@ static void narrow_rows(const i8_finish *f, const float *sums, int64_t row, int6
   else if (f->known) narrow_whole_last(f, &first, rows);
   else if (f->whole) (f->plain ? narrow_whole_plain : narrow_whole)(f, &first, rows);
   else if (full) narrow_plain_full(f, &first, rows);
+  else if (n == f->p->out_pitch && n == V_LANES) narrow_singles(f, &first, rows);
+  else if (n == f->p->out_pitch && n == 2 * V_LANES && PANELS > 2) narrow_pairs(f, &first, rows);
   else (f->plain ? narrow_plain : narrow_any)(f, &first, rows);
 }
 

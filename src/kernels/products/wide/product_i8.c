@@ -9,11 +9,13 @@ enum {
   FROM_ONE = 4,  /* rows that are found from one pointer */
   AHEAD = 512,   /* bytes by which weights are fetched: from the second-level cache, the hardware is late */
   FETCHED = 256, /* elements of f32 by which they are fetched: lines of a plane are as far apart as pictures are wide */
-  CHUNK = 48     /* rows that are gathered at once */
+  CHUNK = 48,    /* rows that are gathered at once */
+  FEW_STEPS = 16 /* of k, of tiles whose sums become bytes at once */
 };
 
-V_TEMPLATE void tile(const product_tile *t, int64_t row, const int rows, const int panels) {
-  vi sum[6 * BYTES_PANELS]; /* or fewer panels and more rows */
+enum { SUMS = 6 * BYTES_PANELS /* of a tile: six rows, or fewer panels and more of them */ };
+
+V_INLINE void multiply(const product_tile *t, int64_t row, vi *sum, const int rows, const int panels) {
   const int64_t words = t->blocks * t->words, x_pitch = t->a_pitch;
   const int32_t *start = t->start;
   const int8_t *w = t->b;
@@ -39,7 +41,12 @@ V_TEMPLATE void tile(const product_tile *t, int64_t row, const int rows, const i
       V_FOR(i, (rows + FROM_ONE - 1) / FROM_ONE) x[i] += sizeof(int32_t);
     }
   }
+}
+
+V_TEMPLATE void tile(const product_tile *t, int64_t row, const int rows, const int panels) {
+  vi sum[SUMS];
   int32_t *sums = (int32_t *)t->sums + row * BYTES_ROW;
+  multiply(t, row, sum, rows, panels);
   V_FOR(r, rows) V_FOR(p, panels) b_store_i32(sums + r * BYTES_ROW + p * V_LANES, sum[r * panels + p]);
 }
 
@@ -257,6 +264,23 @@ td_status KERN_PART_NAME(i8_finish_of)(const i8_product *p, i8_finish *f) {
   return TD_OK;
 }
 
+/* As many rows as a tile has, times BYTES_PANELS panels, that become bytes from its registers: of few steps of k the
+ * way through memory takes as long as the products. Of sums as narrow_plain_full takes them. */
+static void narrow_tile(const i8_finish *f, const product_tile *t, int64_t lane, uint8_t *to) {
+  enum { ROWS_OF_TILE = SUMS / PANELS };
+  const b_bytes bytes = f->bytes;
+  const int64_t pitch = f->p->out_pitch;
+  vi sum[SUMS];
+  vf scales[PANELS];
+  multiply(t, 0, sum, ROWS_OF_TILE, PANELS);
+  V_FOR(p, PANELS) scales[p] = v_load(f->scales + lane + p * V_LANES);
+  V_FOR(r, ROWS_OF_TILE) {
+    vi q[PANELS];
+    V_FOR(p, PANELS) q[p] = v_to_int(v_mul(v_from_int(sum[r * PANELS + p]), scales[p]));
+    b_narrow(to + r * pitch, q, &bytes, BYTES_ROW, true);
+  }
+}
+
 /* ---- rows of x ---- */
 
 /* round(x / scale). A division takes as long as five products: one is done only where the product with 1 / scale, which
@@ -320,6 +344,8 @@ void KERN_PART_NAME(i8_multiply_rows)(const i8_finish *f, const byte_x *x, int64
   while (panel < end) {
     const int64_t panels = base_min_i64(PANELS, end - panel);
     const int64_t columns = base_min_i64(panels * V_LANES, p->l.n - panel * V_LANES);
+    const bool at_once = f->direct && f->plain && !f->d.residual && !f->row_start && columns == BYTES_ROW &&
+                         p->l.steps <= FEW_STEPS && p->l.groups == 1;
     for (int64_t row = 0, rows; row < count; row += rows) {
       _Alignas(64) float sums[BYTES_ROWS * BYTES_ROW];
       const product_tile t = {.a = {x + row * x_pitch},
@@ -332,7 +358,12 @@ void KERN_PART_NAME(i8_multiply_rows)(const i8_finish *f, const byte_x *x, int64
                               .b_panel = p->l.panel_bytes,
                               .start = f->start + panel * V_LANES,
                               .sums = sums};
-      rows = base_min_i64(BYTES_ROWS, count - row);
+      rows = base_min_i64(at_once ? SUMS / PANELS : BYTES_ROWS, count - row);
+      if (at_once && rows == SUMS / PANELS) {
+        uint8_t *to = (uint8_t *)base_out(p->call, 0)->data + (first + row) * p->out_pitch + panel * V_LANES;
+        narrow_tile(f, &t, panel * V_LANES, to);
+        continue;
+      }
       KERN_PART_NAME(i8_tiles)(&t, rows, panels);
       if (f->row_start) add_to_rows(sums, f->row_start + row, rows, panels);
       KERN_PART_NAME(i8_finish)(f, sums, first + row, rows, 0, panel * V_LANES, columns);

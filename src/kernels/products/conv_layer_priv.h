@@ -35,7 +35,7 @@ typedef struct conv_layer {
   cut in_strips;          /* panels */
   int64_t strips_at_once; /* their results stay in L1 */
   int64_t lone;           /* columns behind all panels, done with the last strip */
-  int64_t products;       /* groups, or 1 where groups share panels: then all are done together */
+  int64_t products;       /* groups, or twos of them; or 1 where they share panels: then all are done together */
   int64_t tile_rows;
   int64_t m_blocks, n_blocks, product_blocks; /* blocks of pixels in a map, of strips in a group, of products */
 } conv_layer;

@@ -20,9 +20,6 @@
 #include "kernels/products/dot_tile_priv.h"
 #include "kernels/products/epilogue_priv.h"
 #include "kernels/products/gemm_priv.h"
-#include "kernels/products/packing.h"
-#include "kernels/tasks_priv.h"
-#include "kernels/tuning.h"
 
 /* Pointers behind those of a block's pixels, to zeros: where runs are short, tiles take rows that they have not from
  * there, or from the next tile's, which is quicker than to look where theirs end. */

@@ -162,7 +162,7 @@ V_INLINE void finish(vf *sum, const strip *s, int64_t at, int64_t last, const in
 }
 
 /* Few products do not hide a loop over rows. */
-#define FINISHES(rows, panels) ((rows) * (panels) == MOST_SUMS || (rows) * (panels) == 16)
+#define FINISHES(rows, panels) ((rows) * (panels) == MOST_SUMS || (rows) * (panels) == 16 || (rows) == MOST_ROWS)
 #define FINISH(most, panels)                                                                   \
   static void finish_##panels(strip *s, int64_t last) {                                        \
     for (int64_t r = 0; r < s->rows; r++) finish(s->sums + r * panels, s, r, last, 1, panels); \

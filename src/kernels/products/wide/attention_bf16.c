@@ -15,12 +15,13 @@ enum {
 ATTENTION_TILES(true)
 
 typedef struct pairs {
-  int64_t stored;       /* numbers of a query and a key: whole pairs */
-  int64_t v_pitch;      /* words from pair to pair */
-  uint16_t *k;          /* [keys, stored] */
-  float *v;             /* [pair of keys][value] */
-  uint32_t *q, *powers; /* [panel][pair][query of the panel] */
-  int64_t taken;        /* the sample and group that k and v are of; -1: none */
+  int64_t stored;   /* numbers of a query and a key: whole pairs */
+  int64_t v_pitch;  /* words from pair to pair */
+  uint16_t *k;      /* [keys, stored] */
+  float *v;         /* [pair of keys][value] */
+  uint32_t *q;      /* [panel][pair][query of the panel] */
+  uint32_t *powers; /* [pair of keys][query], ATTENTION_PITCH apart */
+  int64_t taken;    /* the sample and group that k and v are of; -1: none */
 } pairs;
 
 static void take_queries(const attention_work *w, int64_t b, int64_t h, int64_t first, int64_t count) {

@@ -34,10 +34,19 @@ V_INLINE void start(vf *sum, const strip *s, const int rows, const int panels) {
 #define EVEN(rows, panels, apart) ((rows) % 3 == 0 && (rows) > POINTERS && ((panels) == 1 || (apart)))
 
 V_INLINE bool are_even(const float *const *row, const int rows) {
+  enum { TOGETHER = 4 };
+  typedef uintptr_t places __attribute__((vector_size(TOGETHER * sizeof(uintptr_t))));
   const uintptr_t first = (uintptr_t)row[0], step = (uintptr_t)row[1] - first;
-  uintptr_t apart = 0;
-  V_FOR(r, rows) apart |= (uintptr_t)row[r] - first - (uintptr_t)r * step;
-  return apart == 0;
+  const places by = (places){0, 1, 2, 3} * step;
+  places apart = {0};
+  V_FOR(i, rows / TOGETHER) {
+    places at;
+    memcpy(&at, row + i * TOGETHER, sizeof at);
+    apart |= at - by - (first + (uintptr_t)(i * TOGETHER) * step);
+  }
+  uintptr_t any = apart[0] | apart[1] | apart[2] | apart[3];
+  V_FOR(i, rows % TOGETHER) any |= (uintptr_t)row[rows - 1 - i] - first - (uintptr_t)(rows - 1 - i) * step;
+  return any == 0;
 }
 
 /* The products of one tap. */

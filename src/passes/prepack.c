@@ -274,13 +274,13 @@ static kern_precision precision_of(const passes_edit *e, const ir_node_def *node
 
 /* Is it to be taken in bf16, and is there a kernel for that, with panels as wide as those of f32? Then so many rows of
  * `k` are stored; else 0. */
-static int64_t takes_pairs(const passes_edit *e, const product *p, kern_family family, const kern_row *row, int64_t k) {
-  const kern_row *by = kern_select(family, TD_BF16, e->setting->isa);
-  if (!by || by->lanes != row->lanes) return 0;
+static int64_t takes_pairs(const passes_edit *e, const product *p, kern_family family, int64_t k) {
+  const kern_row *by = passes_pairs_row(e->setting, family);
+  if (!by) return 0;
   const bool window = base_tensor_numel(&p->w) > p->w.dims[0] * p->w.dims[1];
   const int64_t features = p->w.dims[p->feature_axis];
-  const bool narrow = family == KERN_CONV && (kern_takes_tiles(by) || (window && 2 * features > row->lanes));
-  if (features < row->lanes && !narrow) return 0;
+  const bool narrow = family == KERN_CONV && (kern_takes_tiles(by) || (window && 2 * features > by->lanes));
+  if (features < by->lanes && !narrow) return 0;
   const int64_t least = kern_takes_tiles(by) && !window ? PAIRS_LEAST : PAIRS_LEAST / 2;
   const bool takes = base_tensor_numel(&p->w) >= least && precision_of(e, p->node, &p->w) == KERN_PRECISION_BF16;
   return takes ? kern_pairs_depth_of(by, k) : 0;
@@ -289,7 +289,7 @@ static int64_t takes_pairs(const passes_edit *e, const product *p, kern_family f
 static td_status pack_linear(passes_edit *e, product *p, const kern_row *row) {
   size_t count;
   ir_value packed;
-  const int64_t k = p->w.dims[1 - p->feature_axis], pairs = takes_pairs(e, p, KERN_LINEAR, row, k);
+  const int64_t k = p->w.dims[1 - p->feature_axis], pairs = takes_pairs(e, p, KERN_LINEAR, k);
   const td_dtype stored = pairs ? TD_BF16 : stored_as(e, p, row);
   if (!kern_pack_count(pairs ? pairs : k, p->w.dims[p->feature_axis], row->lanes, &count)) return TD_OK;
   const job j = {.fill = fill_linear,
@@ -388,7 +388,7 @@ static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bo
   int64_t shared = transposed ? 0 : kern_conv_pairs_shared(groups, channels / groups, group_in, row->lanes, tiles);
   const int64_t block = taps * row->lanes * (shared > 1 ? group_in : 2);
   const bool may = shared && taps * group_in >= deep && (first ? groups == 1 : block <= PAIRS_BLOCK);
-  int64_t pairs = may ? takes_pairs(e, p, KERN_CONV, row, group_in * shared) : 0;
+  int64_t pairs = may ? takes_pairs(e, p, KERN_CONV, group_in * shared) : 0;
   const base_arg changed = ARG_INT("panel", row->lanes);
   if (pairs && tiles) TRY(try_row_columns(e, p, row->lanes, pairs, &packed));
   if (packed.id) return rebuild(e, p, p->node->op->id, packed, &changed, 1);

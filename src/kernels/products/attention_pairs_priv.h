@@ -18,10 +18,12 @@ V_INLINE vf attention_round_some(const float *row, int64_t step, int64_t at, int
                      v_mul(attention_some(row, step, at + V_LANES, size), scale));
 }
 
-/* Scaled queries of a head, [panel of V_LANES queries][pair][query of the panel], of so many pairs. */
-static void attention_pair_queries(const attention_work *w, const float *from, int64_t count, int64_t pairs,
-                                   uint32_t *queries) {
+/* Scaled queries of a head, `count` from `first` on: [panel of V_LANES queries][pair][query of the panel], of so many
+ * pairs. */
+static void attention_pair_queries(const attention_work *w, int64_t b, int64_t h, int64_t first, int64_t count,
+                                   int64_t pairs, uint32_t *queries) {
   const int64_t row = w->q.strides[ATTENTION_ROWS], step = w->q.strides[ATTENTION_SIZE];
+  const float *from = attention_head(&w->q, b, h) + first * row;
   const vf scale = v_set(w->scale);
   for (int64_t i = 0; i < count; i += V_LANES)
     for (int64_t at = 0; at < pairs; at += V_LANES) {

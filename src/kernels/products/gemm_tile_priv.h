@@ -37,7 +37,7 @@ enum { GEMM_MAX_PANELS = 2, GEMM_THIN_PANELS = 2, GEMM_MAX_ROWS = 6 };
 #define GEMM_WHOLE_TILES(X) X(6, 1) X(4, 2)
 #endif
 
-/* Of rows of pairs that two panels meet, at most. */
+/* Rows of a tile of pairs whose two panels read their own parts of them (gemm_tile.a_panel), at most. */
 enum { GEMM_PAIR_ROWS = V_REGISTERS == 32 ? 12 : 4 };
 
 /* C and the residual of a product of pairs (pairs_priv.h) where they are bf16; pitches are elements from row to row. */

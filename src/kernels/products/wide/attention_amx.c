@@ -28,8 +28,7 @@ static int64_t blocks_of(int64_t pairs) { return base_ceil_div(pairs, AMX_ROWS);
 
 static void take_queries(const attention_work *w, int64_t b, int64_t h, int64_t first, int64_t count) {
   const tiles *own = w->own;
-  const float *from = attention_head(&w->q, b, h) + first * w->q.strides[ATTENTION_ROWS];
-  attention_pair_queries(w, from, count, own->stored / 2, own->q);
+  attention_pair_queries(w, b, h, first, count, own->stored / 2, own->q);
 }
 
 static void take_columns(const attention_work *w, const float *from) {

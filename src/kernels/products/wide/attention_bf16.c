@@ -26,8 +26,7 @@ typedef struct pairs {
 
 static void take_queries(const attention_work *w, int64_t b, int64_t h, int64_t first, int64_t count) {
   const pairs *own = w->own;
-  const float *from = attention_head(&w->q, b, h) + first * w->q.strides[ATTENTION_ROWS];
-  attention_pair_queries(w, from, count, own->stored / 2, own->q);
+  attention_pair_queries(w, b, h, first, count, own->stored / 2, own->q);
 }
 
 static void take_values(const attention_work *w, const float *from) {

@@ -138,10 +138,8 @@ static void run_strip(const job *j, const strip *s, int64_t out) {
 
 /* ---- whole blocks, a column at a time ---- */
 
-/* Column `i` of the image's row, side by side in registers. A row beside the image is one of what lies there; those
- * behind the `kernel` first are the last one again, whose weights are 0. `last`: the last column that lies in the
- * image.
- */
+/* Column `i` of the image's row, side by side in registers. A row beside the image is one of what lies there. `last`:
+ * the last column that lies in the image. */
 V_INLINE void zip_column(const job *j, const uint8_t *const *row, int64_t i, int64_t last, int64_t channels,
                          uint8_t flip, vi *z) {
   const uint8_t *from[BYTES_DEPTH];

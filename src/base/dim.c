@@ -337,17 +337,25 @@ bool base_dims_fix(base_dims *dims, const int64_t *values, uint32_t count, base_
   return !base_arena_failed(dims->arena);
 }
 
-bool base_dim_eval(const base_dims *dims, base_dim d, const int64_t *symbols, int64_t *value) {
+/* Symbols are `each` where `symbols` is NULL. */
+static bool eval(const base_dims *dims, base_dim d, const int64_t *symbols, int64_t each, int64_t *value) {
   if (number_of(d, value)) return true;
   if (d == BASE_DIM_NONE || !dims) return false;
   const base_dim_node *n = node_of(dims, d);
   if (n->op == BASE_DIM_SYMBOL) {
-    *value = symbols[n->a];
+    *value = symbols ? symbols[n->a] : dims->symbols.at[n->a].from_data ? -1 : each;
     return *value >= 0;
   }
   int64_t a, b;
-  return base_dim_eval(dims, n->a, symbols, &a) && base_dim_eval(dims, n->b, symbols, &b) &&
-         compute(n->op, a, b, value);
+  return eval(dims, n->a, symbols, each, &a) && eval(dims, n->b, symbols, each, &b) && compute(n->op, a, b, value);
+}
+
+bool base_dim_eval(const base_dims *dims, base_dim d, const int64_t *symbols, int64_t *value) {
+  return eval(dims, d, symbols, 0, value);
+}
+
+bool base_dim_eval_alike(const base_dims *dims, base_dim d, int64_t each, int64_t *value) {
+  return eval(dims, d, NULL, each, value);
 }
 
 const char *base_relation_name(base_relation relation) {

@@ -68,6 +68,8 @@ static inline base_dim base_dim_div(base_dims *d, base_dim a, base_dim b) {
 /* Value of `d` given a value per symbol; false on overflow, division by zero, a negative symbol (unknown), or sizes
  * that do not broadcast. O(nodes under d). */
 bool base_dim_eval(const base_dims *dims, base_dim d, const int64_t *symbols, int64_t *value);
+/* The same where every symbol is `each`; false, too, if `d` needs one that data defines. */
+bool base_dim_eval_alike(const base_dims *dims, base_dim d, int64_t each, int64_t *value);
 /* What must hold between two sizes, for inputs to be taken. */
 typedef enum base_relation { BASE_EQ, BASE_NE, BASE_LT, BASE_LE, BASE_RELATION_COUNT } base_relation;
 typedef struct base_guard {

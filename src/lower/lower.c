@@ -229,49 +229,6 @@ static td_status add_copy(lowering *l, uint32_t from, const ir_type *type, const
   return add_move(l, from, *to, origins);
 }
 
-/* A tensor that has the type of v, without memory; false: sizes are open, or no memory could hold it. */
-static bool known_tensor(const lowering *l, ir_value v, base_value *value) {
-  const ir_info *info = &ir_value_of(l->graph, v)->info;
-  const ir_type *type = &info->type;
-  const int64_t count = type->kind == IR_TENSOR                    ? ir_known_count(type)
-                        : type->kind <= IR_BOOL && type->rank >= 0 ? 1
-                                                                   : -1;
-  size_t bytes;
-  if (count < 0 || !base_dtype_bytes(type->dtype, count, &bytes) || bytes > INT64_MAX / 2) return false;
-  *value =
-      (base_value){.kind = BASE_TENSOR,
-                   .tensor = base_tensor_of(value /* only its strides count */, type->dtype, type->rank, type->dims)};
-  if (info->constant) value->tensor = *info->constant;
-  return true;
-}
-
-/* How the view lies that `node` makes of a dense value; LOWER_STRIDED where some size or operand is not known now. A
- * permutation that moves dimensions of one element alone is dense. */
-static uint8_t view_layout(lowering *l, const ir_node_def *node) {
-  enum { MOST = 8 };
-  base_value values[MOST + 1];
-  const base_value *in[MOST] = {NULL};
-  base_value *out[] = {&values[MOST]};
-  if (node->in_count > MOST || !known_tensor(l, node->out[0], out[0])) return LOWER_STRIDED;
-  for (uint32_t i = 0; i < node->in_count; i++) {
-    if (!node->in[i].id) continue;
-    if (!known_tensor(l, node->in[i], &values[i])) return LOWER_STRIDED;
-    if (i > 0 && !ir_value_of(l->graph, node->in[i])->info.constant) return LOWER_STRIDED;
-    in[i] = &values[i];
-  }
-  td_error err;
-  const base_call call = {.attrs = node->attrs,
-                          .op = node->op,
-                          .in = in,
-                          .out = out,
-                          .in_count = node->in_count,
-                          .out_count = 1,
-                          .err = &err};
-  if (node->op->view(&call) != TD_OK) return LOWER_STRIDED;
-  if (base_tensor_contiguous(&out[0]->tensor)) return LOWER_DENSE;
-  return base_tensor_pitched(&out[0]->tensor) ? LOWER_PITCHED : LOWER_STRIDED;
-}
-
 /* Can this node's result alias its first operand, and is the alias dense? */
 static bool is_view(const lowering *l, const ir_node_def *node, uint32_t source, bool *strided) {
   uint32_t flags = node->op->flags;
@@ -301,7 +258,8 @@ static td_status lower_view(lowering *l, const ir_node_def *node, plan_step *ste
   const ir_type *type = ir_type_of(l->graph, node->out[0]);
   TRY(lower_slot_for(l, node->out[0], lower_is_planned(l, type) ? PLAN_VIEW : PLAN_TAIL, &out));
   l->plan->slots.at[out].root = l->plan->slots.at[source].root;
-  l->layout[out] = !strided ? LOWER_DENSE : l->layout[source] == LOWER_DENSE ? view_layout(l, node) : LOWER_STRIDED;
+  l->layout[out] = strided ? LOWER_STRIDED : LOWER_DENSE;
+  if (strided && l->layout[source] == LOWER_DENSE) TRY(lower_view_layout(l, node, &l->layout[out]));
   step->kind = PLAN_SHOW;
   const callee view = {.role = PLAN_SHOWS, .op = node->op->name};
   return add_call(l, step, &view, &out);

@@ -46,6 +46,9 @@ td_status lower_describe_port(lowering *l, const ir_type *type, const char *name
 /* A slot for what a run is given: an input, or a state. */
 td_status lower_given(lowering *l, ir_value v, plan_port *port);
 td_status lower_state(lowering *l, uint32_t index);
+/* How the view lies that `node` makes of a dense value: LOWER_*, LOWER_STRIDED where that depends on an open size or on
+ * an operand that is not known now (layout.c). */
+td_status lower_view_layout(lowering *l, const ir_node_def *node, uint8_t *layout);
 /* Fills l->parts. */
 td_status lower_find_joins(lowering *l);
 #endif

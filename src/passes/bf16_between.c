@@ -51,11 +51,11 @@ static bool is_expansion(const ir_node_def *node) { return node->op->id == OP_td
 enum { FAR_FLOATS = 1 << 18 };
 
 /* Samples do not count: what becomes of one must not follow from how many come. */
-static bool is_far(const ir_type *t) {
-  int64_t floats;
+static bool is_far(const passes_edit *e, const ir_type *t) {
+  int64_t floats, sizes[BASE_MAX_RANK];
   for (int32_t i = 1; i < t->rank; i++)
-    if (!base_dim_known(t->dims[i])) return false;
-  return base_numel(t->rank - 1, t->dims + 1, &floats) && floats >= FAR_FLOATS;
+    if (!passes_assume_size(e->graph, t->dims[i], &sizes[i - 1])) return false;
+  return base_numel(t->rank - 1, sizes, &floats) && floats >= FAR_FLOATS;
 }
 
 /* A depthwise convolution that may read or store bf16. */
@@ -75,7 +75,7 @@ static bool is_norm(const passes_edit *e, const ir_node_def *node) {
 /* Numbers of an image that a loop may as well have in bf16. */
 static bool may_be_narrow(const passes_edit *e, ir_value v) {
   const ir_type *t = v.id ? ir_type_of(e->graph, v) : NULL;
-  return t && t->kind == IR_TENSOR && t->dtype == TD_F32 && t->rank > 1 && is_far(t);
+  return t && t->kind == IR_TENSOR && t->dtype == TD_F32 && t->rank > 1 && is_far(e, t);
 }
 
 /* A loop over large images alone, where products take tiles. One that also reads a number of each channel goes pixel
@@ -104,7 +104,7 @@ static bool may_store(const passes_edit *e, const ir_node_def *node) {
   const bool expansion = is_expansion(node) && kern_select(KERN_EXPAND_DEPTHWISE, TD_BF16, e->setting->isa);
   const bool depthwise = is_depthwise(e, node), norm = is_norm(e, node);
   if (is_loop(e, node)) return may_be_narrow(e, node->out[0]);
-  if ((depthwise || norm) && !is_far(ir_type_of(e->graph, node->out[0]))) return false;
+  if ((depthwise || norm) && !is_far(e, ir_type_of(e->graph, node->out[0]))) return false;
   if (norm) return true;
   const bool window = (expansion || depthwise) && passes_int(node, "channels") % 2 == 0;
   if (!window && !is_product(e, node)) return false;
@@ -186,7 +186,7 @@ static td_status visit(passes_edit *e, ir_node id) {
     if (!more) return base_no_memory(e->err, "a pass");
     *more = id;
   }
-  const bool window = (is_depthwise(e, node) || is_norm(e, node)) && is_far(ir_type_of(e->graph, node->in[0]));
+  const bool window = (is_depthwise(e, node) || is_norm(e, node)) && is_far(e, ir_type_of(e->graph, node->in[0]));
   if ((product && !kern_chain_in_front(node->attrs)) || expands_pairs(e, node) || window)
     TRY(count_read(e, node->in[0]));
   const bool residual = product && node->in_count > KERN_IN_RESIDUAL && node->in[KERN_IN_RESIDUAL].id;

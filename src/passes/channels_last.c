@@ -18,6 +18,12 @@
 
 /* ---- the two permutations: passes_order_last and passes_order_first ---- */
 
+static bool is_empty(const ir_type *t) {
+  bool empty = false;
+  for (int32_t i = 0; i < t->rank; i++) empty |= t->dims[i] == 0;
+  return empty;
+}
+
 /* Axis of the tensor with channels last for axis `a` of the one with channels first. */
 static int64_t axis_last(int64_t a, int32_t rank) {
   if (a < 0) a += rank;
@@ -337,13 +343,31 @@ static td_status flatten_pixel(passes_edit *e, ir_node id, ir_value t) {
   return passes_take_place(e, id, made);
 }
 
+/* `t`, channels last, viewed with the dims of `to` in that order; where several are open, by the sizes that the view
+ * `id` is asked for. None: these do not say it. */
+static td_status view_last(passes_edit *e, ir_node id, ir_value t, const ir_type *to, ir_value *made) {
+  const ir_node_def node = *ir_node_of(e->graph, id);
+  int64_t order[BASE_MAX_RANK], sizes[BASE_MAX_RANK];
+  ir_type last = *to;
+  ir_value in[2] = {t}, index;
+  passes_order_last(to->rank, order);
+  for (int32_t i = 0; i < to->rank; i++) last.dims[i] = to->dims[order[i]];
+  if (passes_view_sizes(ir_type_of(e->graph, t), &last, sizes)) return passes_view(e, id, t, &last, made);
+  TRY(ir_add_ints(e->graph, order, (uint32_t)to->rank, &index, e->err));
+  TRY(passes_select(e, id, node.in[1], 0, index, &in[1]));
+  TRY(passes_add(e, id, OP_aten_view, (ir_new_node){.in = in, .in_count = 2}, NULL, made));
+  if (ir_type_equal(ir_type_of(e->graph, *made), &last)) return TD_OK;
+  passes_drop(e, *made);
+  *made = IR_NO_VALUE;
+  return TD_OK;
+}
+
 /* [N, C, spatial...] as [N, C, pixels]: the pixels merge with channels last too. */
-static td_status merge_pixels(passes_edit *e, ir_node id, ir_value t, const base_dim *dims) {
+static td_status merge_pixels(passes_edit *e, ir_node id, ir_value t, const ir_type *to) {
   static const int64_t swap[] = {0, 2, 1};
-  const int64_t shape[] = {-1, dims[2], dims[1]};
-  ir_value in[2] = {t}, made;
-  TRY(ir_add_ints(e->graph, shape, 3, &in[1], e->err));
-  TRY(passes_add(e, id, OP_aten_view, (ir_new_node){.in = in, .in_count = 2}, NULL, &made));
+  ir_value made;
+  TRY(view_last(e, id, t, to, &made));
+  if (!made.id) return TD_OK;
   TRY(passes_permute(e, id, made, swap, &made));
   return passes_take_place(e, id, made);
 }
@@ -358,14 +382,9 @@ static ir_value tokens(passes_edit *e, ir_value v) {
 
 /* Tokens that become an image are one with channels last already. */
 static td_status split_pixels(passes_edit *e, ir_node id, ir_value t, const ir_type *to) {
-  int64_t shape[BASE_MAX_RANK];
-  ir_value in[2] = {t}, made;
-  for (int32_t i = 1; i < to->rank - 1; i++) shape[i] = to->dims[i + 1];
-  shape[0] = -1;
-  shape[to->rank - 1] = to->dims[1];
-  TRY(ir_add_ints(e->graph, shape, (uint32_t)to->rank, &in[1], e->err));
-  TRY(passes_add(e, id, OP_aten_view, (ir_new_node){.in = in, .in_count = 2}, NULL, &made));
-  return passes_take_last(e, id, made);
+  ir_value made;
+  TRY(view_last(e, id, t, to, &made));
+  return made.id ? passes_take_last(e, id, made) : TD_OK;
 }
 
 /* What view(permute(view(x))) interleaves the channels of in groups (channel shuffle), channels last; none: it does
@@ -414,13 +433,13 @@ static td_status visit_view(passes_edit *e, ir_node id, const ir_node_def *node)
   ir_value t = passes_source_last(e, node->in[0]), sequence = tokens(e, node->in[0]);
   const ir_type *shown = ir_type_of(e->graph, node->out[0]), *of = ir_type_of(e->graph, node->in[0]);
   bool image = sequence.id && shown->rank > 3 && shown->dims[0] == of->dims[0] && shown->dims[1] == of->dims[1];
-  if (image && ir_known_count(shown) > 0) return split_pixels(e, id, sequence, shown);
+  if (image && !is_empty(shown)) return split_pixels(e, id, sequence, shown);
   if (!t.id) return TD_OK;
   const ir_type *from = ir_type_of(e->graph, node->in[0]), *to = ir_type_of(e->graph, node->out[0]);
   if (to->rank < 2 || to->dims[0] != from->dims[0] || to->dims[1] != from->dims[1]) return TD_OK;
   if (to->rank == 2 && is_one(e, node->in[0], 2, from->rank)) return flatten_pixel(e, id, t);
   bool merges = to->rank == 3 && from->rank > 3;
-  return merges && ir_known_count(to) > 0 ? merge_pixels(e, id, t, to->dims) : TD_OK;
+  return merges && !is_empty(to) ? merge_pixels(e, id, t, to) : TD_OK;
 }
 
 static const passes_rule rules[] = {

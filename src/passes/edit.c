@@ -273,6 +273,37 @@ int64_t passes_int_at(const ir_node_def *node, const char *name, uint32_t i, int
   return i < count ? list[i] : absent;
 }
 
+bool passes_view_sizes(const ir_type *from, const ir_type *to, int64_t *sizes) {
+  uint32_t open = 0, left = 0;
+  for (int32_t i = 0; i < to->rank; i++) open += !base_dim_known(to->dims[i]);
+  for (int32_t i = 0; i < to->rank; i++) {
+    const bool known = base_dim_known(to->dims[i]), copied = i < from->rank && from->dims[i] == to->dims[i];
+    if (known && to->dims[i] == 0) return false;
+    sizes[i] = known ? to->dims[i] : open > 1 && copied ? 0 : -1;
+    left += sizes[i] == -1;
+  }
+  return to->rank >= 0 && left <= 1;
+}
+
+td_status passes_view(passes_edit *e, ir_node at, ir_value v, const ir_type *to, ir_value *out) {
+  int64_t sizes[BASE_MAX_RANK];
+  ir_value in[2] = {v};
+  BASE_ASSERT(passes_view_sizes(ir_type_of(e->graph, v), to, sizes));
+  passes_view_sizes(ir_type_of(e->graph, v), to, sizes);
+  bool copies = false;
+  for (int32_t i = 0; i < to->rank; i++) copies |= sizes[i] == 0;
+  const base_arg zero = ARG_BOOL("zero_copies", true);
+  TRY(ir_add_ints(e->graph, sizes, (uint32_t)to->rank, &in[1], e->err));
+  const ir_new_node spec = {.in = in, .in_count = 2, .args = &zero, .arg_count = copies};
+  return passes_add(e, at, OP_aten_view, spec, NULL, out);
+}
+
+enum { USUAL_SIZE = 224 }; /* pixels along an axis */
+
+bool passes_assume_size(const ir_graph *g, base_dim size, int64_t *assumed) {
+  return base_dim_eval_alike(&g->dims, size, USUAL_SIZE, assumed) && *assumed > 0;
+}
+
 bool passes_all_are(const ir_node_def *node, const char *name, int64_t value) {
   uint32_t count;
   const int64_t *list = passes_ints(node, name, &count);

@@ -34,17 +34,18 @@ static int64_t depth_of(const passes_edit *e, const ir_node_def *conv) {
   return fits ? depth : INT64_MAX;
 }
 
-/* There is a kernel, and it pays, for the window over planes of known size. */
+/* There is a kernel, and it pays, for the window over its planes. */
 static bool pays(const passes_edit *e, const ir_node_def *window, const ir_node_def *conv, int64_t panel) {
   const ir_type *x = ir_type_of(e->graph, window->in[0]);
   if (x->rank != 4 || passes_int(window, "panel") != 1) return false;
-  int64_t channels = passes_int(window, "channels");
+  int64_t channels = passes_int(window, "channels"), size[2];
   for (uint32_t i = 0; i < 2; i++)
-    if (!base_dim_known(x->dims[1 + i]) || !kern_expand_has(element(window, "kernel", i), element(window, "stride", i),
-                                                            element(window, "dilation", i), channels, panel))
+    if (!passes_assume_size(e->graph, x->dims[1 + i], &size[i]) ||
+        !kern_expand_has(element(window, "kernel", i), element(window, "stride", i), element(window, "dilation", i),
+                         channels, panel))
       return false;
-  return passes_int(conv, "channels_first") ? kern_expand_pays_first(depth_of(e, conv), x->dims[1], x->dims[2])
-                                            : kern_expand_pays(x->dims[1], x->dims[2]);
+  return passes_int(conv, "channels_first") ? kern_expand_pays_first(depth_of(e, conv), size[0], size[1])
+                                            : kern_expand_pays(size[0], size[1]);
 }
 
 static uint32_t first_layer_args(const ir_node_def *conv, base_arg *args) {

@@ -111,17 +111,6 @@ static bool reshaped(base_dims *dims, const ir_type *t, const ir_type *from, con
   return true;
 }
 
-/* As a view takes them: one may be open, none 0. */
-static bool sizes_of(const ir_type *t, int64_t *sizes) {
-  uint32_t open = 0;
-  for (int32_t i = 0; i < t->rank; i++) {
-    sizes[i] = base_dim_known(t->dims[i]) ? t->dims[i] : -1;
-    open += sizes[i] == -1;
-    if (sizes[i] == 0) return false;
-  }
-  return open <= 1;
-}
-
 static bool is_dense(const passes_edit *e, ir_value v) {
   const ir_node made_by = ir_value_of(e->graph, v)->node;
   return !made_by.id || !(ir_node_of(e->graph, made_by)->op->flags & IR_OP_VIEW);
@@ -151,9 +140,8 @@ static td_status reshape_operand(passes_edit *e, ir_node at, const ir_type *from
   *done = reshaped(&e->graph->dims, t, from, to, &result);
   if (!*done || ir_type_equal(t, &result)) return TD_OK;
   if (!is_dense(e, *v)) return move_ones(e, at, &result, v, done);
-  *done = sizes_of(&result, sizes);
-  if (!*done) return TD_OK;
-  return add_with_ints(e, at, OP_aten_view, *v, sizes, (uint32_t)result.rank, v);
+  *done = passes_view_sizes(t, &result, sizes);
+  return *done ? passes_view(e, at, *v, &result, v) : TD_OK;
 }
 
 /* ---- one view ---- */
@@ -272,7 +260,8 @@ static td_status sink(passes_edit *e, ir_node id, const ir_node_def *softmax) {
   const int64_t dim = passes_int(softmax, "dim");
   int64_t sizes[BASE_MAX_RANK];
   group g = {0};
-  if (from.rank == 0 || to.rank == 0 || (dim != -1 && dim != to.rank - 1) || !sizes_of(&to, sizes)) return TD_OK;
+  if (from.rank == 0 || to.rank == 0 || (dim != -1 && dim != to.rank - 1) || !passes_view_sizes(&from, &to, sizes))
+    return TD_OK;
   while (g.from_end < from.rank - 1 || g.to_end < to.rank - 1)
     if (!next_group(&e->graph->dims, &from, &to, &g)) return TD_OK;
   if (g.from_end != from.rank - 1 || g.to_end != to.rank - 1 || from.dims[from.rank - 1] != to.dims[to.rank - 1])
@@ -285,7 +274,7 @@ static td_status sink(passes_edit *e, ir_node id, const ir_node_def *softmax) {
   ir_value rows, out;
   TRY(passes_add(e, id, old.op->id, (ir_new_node){.in = &in, .in_count = 1, .args = args, .arg_count = count}, NULL,
                  &rows));
-  TRY(add_with_ints(e, id, OP_aten_view, rows, sizes, (uint32_t)to.rank, &out));
+  TRY(passes_view(e, id, rows, &to, &out));
   if (ir_type_equal(ir_type_of(e->graph, out), &to)) return passes_take_place(e, id, out);
   passes_drop(e, out);
   return TD_OK;

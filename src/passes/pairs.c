@@ -15,12 +15,6 @@ enum {
   LEAST_B = 1 << 12 /* and numbers of B then */
 };
 
-/* Are rows, columns and numbers of a row known, and at least so many? */
-static bool are_large(base_dim rows, base_dim columns, base_dim k, int64_t least) {
-  return base_dim_known(rows) && base_dim_known(columns) && base_dim_known(k) && rows >= least && columns >= least &&
-         k >= least;
-}
-
 const kern_row *passes_pairs_row(const passes_setting *setting, kern_family family) {
   const kern_row *pairs = kern_select(family, TD_BF16, setting->isa),
                  *plain = kern_select(family, TD_F32, setting->isa);
@@ -32,9 +26,14 @@ bool passes_takes_pairs(const passes_edit *e, const ir_node_def *node) {
                 *out = ir_type_of(e->graph, node->out[0]);
   const kern_row *row = passes_pairs_row(e->setting, KERN_MATMUL);
   if (!row || out->dtype != TD_F32 || a->rank < (node->op->id == OP_td_mix ? 2 : 3) || b->rank < 2) return false;
-  const base_dim rows = a->dims[a->rank - 2], k = a->dims[a->rank - 1], columns = b->dims[b->rank - 1];
+  int64_t rows, k, columns;
+  if (!passes_assume_size(e->graph, a->dims[a->rank - 2], &rows) ||
+      !passes_assume_size(e->graph, a->dims[a->rank - 1], &k) ||
+      !passes_assume_size(e->graph, b->dims[b->rank - 1], &columns))
+    return false;
   const bool tiles = kern_takes_tiles(row);
-  return are_large(rows, columns, k, tiles ? TILE_LEAST : LEAST) && (tiles || k >= base_ceil_div(LEAST_B, columns));
+  const int64_t least = tiles ? TILE_LEAST : LEAST;
+  return rows >= least && columns >= least && k >= least && (tiles || k >= base_ceil_div(LEAST_B, columns));
 }
 
 static td_status visit(passes_edit *e, ir_node id) {

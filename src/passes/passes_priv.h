@@ -75,6 +75,11 @@ td_status passes_permute(passes_edit *e, ir_node at, ir_value v, const int64_t *
 td_status passes_select(passes_edit *e, ir_node at, ir_value v, int64_t axis, ir_value index, ir_value *out);
 /* The matrix that `v` is the transposed one of by a node of its own; IR_NO_VALUE: there is none. */
 ir_value passes_transposed(passes_edit *e, ir_value v);
+/* The sizes of `to` as aten::view takes them where its operand has those of `from`: one that is open is -1; of several,
+ * those that stand in the same place of `from` are 0, copied. False: there is no saying it so, or a size is 0. */
+bool passes_view_sizes(const ir_type *from, const ir_type *to, int64_t *sizes);
+/* `v`, dense, viewed with the dims of `to`, which passes_view_sizes has, in front of `at`. */
+td_status passes_view(passes_edit *e, ir_node at, ir_value v, const ir_type *to, ir_value *out);
 /* The node that makes `v` of numbers with a scale, as passes_producer; NULL: another one does. */
 ir_node_def *passes_dequantised(passes_edit *e, ir_value v);
 /* The orders that put channels, axis 1 of [N, C, spatial...], last, and back. */
@@ -110,6 +115,9 @@ const int64_t *passes_ints(const ir_node_def *node, const char *name, uint32_t *
 int64_t passes_int_at(const ir_node_def *node, const char *name, uint32_t i, int64_t absent);
 /* All of the list are `value`; true of an empty one. */
 bool passes_all_are(const ir_node_def *node, const char *name, int64_t value);
+/* A size, to choose the faster of two forms by, both right for any: of an open one, what it is where every open size of
+ * the inputs is that of a usual picture. False: there is no telling, since data define it. */
+bool passes_assume_size(const ir_graph *g, base_dim size, int64_t *assumed);
 /* Does a kernel compute the node as it is? */
 bool passes_has_kernel(const passes_edit *e, const ir_node_def *node);
 /* Is every pixel of a convolution made of the one pixel in its place? */

@@ -170,17 +170,6 @@ static bool wanted_row(const passes_edit *e, const ir_node_def *node, row *r) {
   return any;
 }
 
-/* `type` as a view takes it, in *sizes: all known but one. */
-static bool view_sizes(const ir_type *type, int64_t *sizes) {
-  uint32_t open = 0;
-  for (int32_t i = 0; i < type->rank; i++) {
-    bool known = base_dim_known(type->dims[i]);
-    sizes[i] = known ? type->dims[i] : -1;
-    open += !known;
-  }
-  return type->rank >= 0 && open <= 1;
-}
-
 static ir_type row_type(const ir_type *whole, row r) {
   ir_type type = *whole;
   type.dims[r.axis] = 1;
@@ -194,8 +183,11 @@ static void spread(passes_edit *e, ir_node id) {
   int64_t sizes[BASE_MAX_RANK];
   row r;
   if (!wanted_row(e, node, &r) || !operand_axes(e, node, r.axis, axes)) return;
-  const ir_type type = row_type(ir_type_of(e->graph, node->out[0]), r);
-  if (is_shape(node->op) && !view_sizes(&type, sizes)) return;
+  if (is_shape(node->op)) {
+    const ir_type *x = ir_type_of(e->graph, node->in[0]), type = row_type(ir_type_of(e->graph, node->out[0]), r);
+    const ir_type from = axes[0] == WHOLE ? *x : row_type(x, (row){axes[0], r.index});
+    if (!passes_view_sizes(&from, &type, sizes)) return;
+  }
   for (uint32_t i = 0; i < node->in_count; i++)
     if (axes[i] != WHOLE) want(e, node->in[i], (row){axes[i], r.index});
   n->taken[id.id] = true;
@@ -224,14 +216,6 @@ static td_status narrow(passes_edit *e, ir_node at, ir_value v, row r, ir_value 
   return TD_OK;
 }
 
-static td_status add_view(passes_edit *e, ir_node at, ir_value v, const ir_type *type, ir_value *out) {
-  int64_t sizes[BASE_MAX_RANK];
-  ir_value in[2] = {v};
-  view_sizes(type, sizes);
-  TRY(ir_add_ints(e->graph, sizes, (uint32_t)type->rank, &in[1], e->err));
-  return passes_add(e, at, OP_aten_view, (ir_new_node){.in = in, .in_count = 2}, NULL, out);
-}
-
 /* The node on rows. */
 static td_status make_anew(passes_edit *e, ir_node id) {
   narrowing *n = e->user;
@@ -248,7 +232,7 @@ static td_status make_anew(passes_edit *e, ir_node id) {
   ++*e->changes;
   if (is_shape(node.op)) {
     const ir_type type = row_type(ir_type_of(e->graph, node.out[0]), r);
-    return add_view(e, id, in[0], &type, &n->wishes[node.out[0].id].narrow);
+    return passes_view(e, id, in[0], &type, &n->wishes[node.out[0].id].narrow);
   }
   base_arg args[IR_NODE_ARGS];
   const uint32_t count = ir_node_args(&node, args);
@@ -268,7 +252,7 @@ static td_status replace_pick(passes_edit *e, ir_node id) {
   ir_value one = n->wishes[whole.id].narrow;
   if (!n->taken[ir_value_of(e->graph, whole)->node.id]) return TD_OK;
   const ir_type type = *ir_type_of(e->graph, out);
-  if (!ir_type_equal(ir_type_of(e->graph, one), &type)) TRY(add_view(e, id, one, &type, &one));
+  if (!ir_type_equal(ir_type_of(e->graph, one), &type)) TRY(passes_view(e, id, one, &type, &one));
   return passes_take_place(e, id, one);
 }
 
@@ -281,10 +265,12 @@ static bool is_pick(const passes_edit *e, const ir_node_def *node, row *r) {
   double index, axis = 0;
   if (!slice && node->op->id != OP_aten_index_select) return false;
   const ir_type *type = ir_type_of(e->graph, node->in[0]), *out = ir_type_of(e->graph, node->out[0]);
-  if (type->rank < 1 || !view_sizes(out, sizes) || !passes_number(e, node->in[1], &index)) return false;
+  if (type->rank < 1 || !passes_number(e, node->in[1], &index)) return false;
   if (!slice) axis = (double)passes_int(node, "dim");
   else if (node->in_count > 3 && node->in[3].id && !passes_number(e, node->in[3], &axis)) return false;
   *r = (row){(int32_t)axis + (axis < 0 ? type->rank : 0), (int64_t)index};
+  const ir_type narrow = row_type(type, *r);
+  if (!passes_view_sizes(&narrow, out, sizes)) return false;
   const base_dim size = type->dims[r->axis];
   if (!base_dim_known(size)) return !slice;
   if (index < 0) r->index += size;

@@ -21,19 +21,6 @@ static td_status add(passes_edit *e, ir_node at, ir_op_id op, const ir_value *in
   return passes_add(e, at, op, (ir_new_node){.in = in, .in_count = in_count}, NULL, out);
 }
 
-/* The sizes of `type` as a view takes them: one may be open. */
-static bool view_sizes(const ir_type *type, int64_t *sizes) {
-  uint32_t open = 0;
-  bool empty = false;
-  for (int32_t i = 0; i < type->rank; i++) {
-    bool known = base_dim_known(type->dims[i]);
-    sizes[i] = known ? type->dims[i] : -1;
-    open += !known;
-    empty = empty || sizes[i] == 0;
-  }
-  return type->rank >= 0 && open <= 1 && !empty;
-}
-
 static bool is_dense(passes_edit *e, ir_value v) {
   ir_node made_by = ir_value_of(e->graph, v)->node;
   const ir_node_def *node = made_by.id ? ir_node_of(e->graph, made_by) : NULL;
@@ -47,12 +34,12 @@ static const ir_node_def *movable_linear(passes_edit *e, ir_value v, const ir_ty
   const ir_node_def *node = passes_only_producer(e, v, OP_td_linear);
   const ir_type *x = node ? ir_type_of(e->graph, node->in[0]) : NULL;
   bool same = x && t->rank > 0 && type->rank > 0 && t->dims[t->rank - 1] == type->dims[type->rank - 1];
-  /* Of sizes of which one may be open, and none 0, the features are known. */
   same = same && x->rank > 0 && base_dim_known(x->dims[x->rank - 1]) && x->dims[x->rank - 1] > 0;
   return same && node->in_count <= MAX_OPERANDS && is_dense(e, node->in[0]) ? node : NULL;
 }
 
-/* `v`, dense, with the dims of `type`; only the last axis of what a linear takes may differ. */
+/* `v`, dense, with the dims of `type`; only the last axis of what a linear takes may differ. None: a view does not say
+ * these. */
 static td_status reshape(passes_edit *e, ir_node at, ir_value v, const ir_type *type, ir_value *out) {
   int64_t sizes[BASE_MAX_RANK];
   const ir_node_def *node;
@@ -74,26 +61,23 @@ static td_status reshape(passes_edit *e, ir_node at, ir_value v, const ir_type *
     TRY(reshape(e, at, linear.in[0], &inner, &in[0]));
     const ir_new_node spec = {
         .in = in, .in_count = linear.in_count, .args = args, .arg_count = ir_node_args(&linear, args)};
-    return passes_add(e, at, OP_td_linear, spec, &linear, out);
+    if (in[0].id) return passes_add(e, at, OP_td_linear, spec, &linear, out);
   }
-  ir_value in[2] = {v};
-  view_sizes(type, sizes);
-  TRY(ir_add_ints(e->graph, sizes, (uint32_t)type->rank, &in[1], e->err));
-  return add(e, at, OP_aten_view, in, 2, out);
+  *out = IR_NO_VALUE;
+  return passes_view_sizes(ir_type_of(e->graph, v), type, sizes) ? passes_view(e, at, v, type, out) : TD_OK;
 }
 
 static td_status reshape_instead(passes_edit *e, ir_node at, ir_value v) {
   ir_value old = ir_node_of(e->graph, at)->out[0], out;
   const ir_type type = *ir_type_of(e->graph, old);
   TRY(reshape(e, at, v, &type, &out));
-  return ir_type_equal(ir_type_of(e->graph, out), &type) ? passes_take_place(e, at, out) : TD_OK;
+  return out.id && ir_type_equal(ir_type_of(e->graph, out), &type) ? passes_take_place(e, at, out) : TD_OK;
 }
 
 static td_status visit_view(passes_edit *e, ir_node id, const ir_node_def *node) {
   const ir_type *type = ir_type_of(e->graph, node->out[0]), *from = ir_type_of(e->graph, node->in[0]);
   const ir_node_def *inner = passes_producer(e, node->in[0], OP_aten_view);
-  int64_t sizes[BASE_MAX_RANK];
-  if (!view_sizes(type, sizes) || !view_sizes(from, sizes)) return TD_OK;
+  if (type->rank < 0 || from->rank < 0) return TD_OK;
   bool collapses = inner && is_dense(e, inner->in[0]);
   return collapses || movable_linear(e, node->in[0], type) ? reshape_instead(e, id, node->in[0]) : TD_OK;
 }
@@ -117,7 +101,7 @@ static bool moves_nothing(const ir_type *from, const int64_t *order) {
 
 static td_status visit_permute(passes_edit *e, ir_node id, const ir_node_def *node) {
   const ir_type *type = ir_type_of(e->graph, node->in[0]);
-  int64_t order[BASE_MAX_RANK], inner[BASE_MAX_RANK], sizes[BASE_MAX_RANK];
+  int64_t order[BASE_MAX_RANK], inner[BASE_MAX_RANK];
   const int32_t rank = type->rank;
   ir_value source = node->in[0], out;
   if (!passes_order(node, rank, order)) return TD_OK;
@@ -128,8 +112,7 @@ static td_status visit_permute(passes_edit *e, ir_node id, const ir_node_def *no
     type = ir_type_of(e->graph, source);
   }
   if (is_identity(order, rank)) return passes_take_place(e, id, source);
-  if (view_sizes(type, sizes) && is_dense(e, source) && moves_nothing(type, order))
-    return reshape_instead(e, id, source);
+  if (is_dense(e, source) && moves_nothing(type, order)) return reshape_instead(e, id, source);
   if (!before) return TD_OK;
   const base_arg dims = ARG_INTS("dims", order, rank);
   const ir_new_node spec = {.in = &source, .in_count = 1, .args = &dims, .arg_count = 1};

@@ -174,6 +174,33 @@ static void views_as_they_are(void **state) {
 }
 
 /* A result takes the place of an operand only where no other operand reads that memory otherwise. */
+/* Parts of channels of images of open sizes are rows of a pitch whatever these are; parts along an open axis, and what
+ * a number reaches that is farther than the sizes tried, are copied. */
+static void views_of_open_sizes(void **state) {
+  (void)state;
+#define PART(first, end, axis)                                                                \
+  "input %0 \"x\": f32[n, h, w, 4]\nconst %1: i64[1] = {" first "}\nconst %2: i64[1] = {" end \
+  "}\n"                                                                                       \
+  "const %3: i64[1] = {" axis "}\n%4 = aten::relu(%0)\n%5 = aten::slice(%4, %1, %2, %3)\n"
+#define CONV(channels, weights)                      \
+  "const %6: f32[2, " channels ", 1, 1] = {" weights \
+  "}\n"                                              \
+  "%7 = td::conv(%5, %6) {kernel = [1, 1], channels = 2}\noutput \"y\" %7\n"
+  static const struct {
+    const char *text;
+    uint32_t copies;
+  } rows[] = {{PART("1", "3", "3") CONV("2", "1, 2, 3, 4"), 0},
+              {PART("0", "9223372036854775807", "1") CONV("4", "1, 2, 3, 4, 5, 6, 7, 8"), 0},
+              {PART("0", "2", "1") CONV("4", "1, 2, 3, 4, 5, 6, 7, 8"), 1},
+              {PART("0", "20000", "2") CONV("4", "1, 2, 3, 4, 5, 6, 7, 8"), 1}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    rig r;
+    run_both(&r, rows[i].text, "2x3x2x4: 1");
+    assert_int_equal(count_steps(&r, "copy"), rows[i].copies);
+    rig_close(&r);
+  }
+}
+
 static void operands_are_read_before_they_are_written(void **state) {
   (void)state;
   rig r;
@@ -209,10 +236,14 @@ static void bounds_of_narrow_types(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(dense_layers),           cmocka_unit_test(rows_below_each_other),
-      cmocka_unit_test(copies_where_needed),    cmocka_unit_test(parts_are_not_overwritten),
-      cmocka_unit_test(joins_in_loops),         cmocka_unit_test(views_as_they_are),
-      cmocka_unit_test(bounds_of_narrow_types), cmocka_unit_test(operands_are_read_before_they_are_written)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(dense_layers),
+                                     cmocka_unit_test(rows_below_each_other),
+                                     cmocka_unit_test(copies_where_needed),
+                                     cmocka_unit_test(parts_are_not_overwritten),
+                                     cmocka_unit_test(joins_in_loops),
+                                     cmocka_unit_test(views_as_they_are),
+                                     cmocka_unit_test(views_of_open_sizes),
+                                     cmocka_unit_test(bounds_of_narrow_types),
+                                     cmocka_unit_test(operands_are_read_before_they_are_written)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

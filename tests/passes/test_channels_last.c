@@ -221,10 +221,31 @@ static void tokens_become_images_without_moving(void **state) {
                 "%3 = aten::view(%2, %1) {zero_copies = true}\n"
                 "output \"y\" %3\n",
                 "input %0 \"x\": f32[2, 6, 5]\n"
-                "const %1: i64[4] = {-1, 2, 3, 5}\n"
+                "const %1: i64[4] = {2, 2, 3, 5}\n"
                 "%2 = aten::view(%0, %1) {zero_copies = false}: f32[2, 2, 3, 5]\n"
                 "%3 = aten::permute(%2) {dims = [0, 3, 1, 2]}: f32[2, 5, 2, 3]\n"
                 "output \"y\" %3\n",
+                1);
+}
+
+/* Their height and width may be open: the sizes that the view is asked for are so in the other order. */
+static void tokens_become_images_of_open_sizes(void **state) {
+  (void)state;
+  expect_change("channels_last",
+                "input %0 \"x\": f32[n, k, 5]\n"
+                "input %1 \"like\": f32[n, 5, h, w]\n"
+                "%2 = td::shape(%1)\n"
+                "%3 = aten::permute(%0) {dims = [0, 2, 1]}\n"
+                "%4 = aten::view(%3, %2)\n"
+                "output \"y\" %4\n",
+                "input %0 \"x\": f32[n, k, 5]\n"
+                "input %1 \"like\": f32[n, 5, h, w]\n"
+                "const %2: i64[4] = {0, 2, 3, 1}\n"
+                "%3 = td::shape(%1) {start = 0, end = 9223372036854775807}: i64[4]\n"
+                "%4 = aten::index_select(%3, %2) {dim = 0}: i64[4]\n"
+                "%5 = aten::view(%0, %4) {zero_copies = false}: f32[n, h, w, 5]\n"
+                "%6 = aten::permute(%5) {dims = [0, 3, 1, 2]}: f32[n, 5, h, w]\n"
+                "output \"y\" %6\n",
                 1);
 }
 
@@ -284,11 +305,32 @@ static void patches_become_tokens_without_moving(void **state) {
                 "output \"y\" %5\n",
                 "input %0 \"x\": f32[1, 3, 4, 4]\n"
                 "const %1: f32[2, 3, 1, 1] = {1, 2, 3, 4, 5, 6}\n"
-                "const %2: i64[3] = {-1, 16, 2}\n"
+                "const %2: i64[3] = {1, 16, 2}\n"
                 "%3 = td::conv(%0, %1) {kernel = [1, 1], stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], "
                 "groups = 1, channels = 2, panel = 0, channels_first = true, act = \"none\", act_a = 0, act_b = 0, "
                 "act_late = false, in_front = false}: f32[1, 4, 4, 2]\n"
                 "%4 = aten::view(%3, %2) {zero_copies = false}: f32[1, 16, 2]\n"
+                "output \"y\" %4\n",
+                3);
+}
+
+static void images_of_open_sizes_become_tokens(void **state) {
+  (void)state;
+  expect_change("channels_last",
+                "input %0 \"x\": f32[n, 3, h, w]\n"
+                "const %1: f32[2, 3, 1, 1] = {1, 2, 3, 4, 5, 6}\n"
+                "const %2: i64[3] = {0, 2, -1}\n"
+                "%3 = aten::convolution(%0, %1)\n"
+                "%4 = aten::view(%3, %2) {zero_copies = true}\n"
+                "%5 = aten::permute(%4) {dims = [0, 2, 1]}\n"
+                "output \"y\" %5\n",
+                "input %0 \"x\": f32[n, 3, h, w]\n"
+                "const %1: f32[2, 3, 1, 1] = {1, 2, 3, 4, 5, 6}\n"
+                "const %2: i64[3] = {0, -1, 2}\n"
+                "%3 = td::conv(%0, %1) {kernel = [1, 1], stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], "
+                "groups = 1, channels = 2, panel = 0, channels_first = true, act = \"none\", act_a = 0, act_b = 0, "
+                "act_late = false, in_front = false}: f32[n, h, w, 2]\n"
+                "%4 = aten::view(%3, %2) {zero_copies = true}: f32[n, mul(h, w), 2]\n"
                 "output \"y\" %4\n",
                 3);
 }
@@ -548,8 +590,10 @@ int main(void) {
       cmocka_unit_test(images_of_whole_squares_are_read_as_they_lie),
       cmocka_unit_test(borders_follow),
       cmocka_unit_test(tokens_become_images_without_moving),
+      cmocka_unit_test(tokens_become_images_of_open_sizes),
       cmocka_unit_test(pools_of_windows_are_permuted),
       cmocka_unit_test(patches_become_tokens_without_moving),
+      cmocka_unit_test(images_of_open_sizes_become_tokens),
       cmocka_unit_test(means_over_pixels_leave_channels),
       cmocka_unit_test(reductions_over_an_axis_follow),
       cmocka_unit_test(means_are_taken_first),

@@ -77,6 +77,13 @@ static void pairs_are_too(void **state) {
   expect_changes(level_of("avx512"), text, has_pairs("avx512"));
 }
 
+/* As those of usual pictures. */
+static void images_of_open_sizes_are_too(void **state) {
+  (void)state;
+  expect_changes(level_of("avx2"),
+                 "input %0 \"x\": f32[n, h, w, 1]\n" WEIGHTS EXPANSION WINDOW("1, 1") "output \"y\" %5\n", 1);
+}
+
 static void others_stay(void **state) {
   (void)state;
   /* somebody else reads it; a window without a kernel; a residual; a level without kernels */
@@ -90,8 +97,8 @@ static void others_stay(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(an_expansion_is_made_where_it_is_read),
-                                     cmocka_unit_test(a_first_layer_is_made_where_it_is_read),
-                                     cmocka_unit_test(pairs_are_too), cmocka_unit_test(others_stay)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(an_expansion_is_made_where_it_is_read), cmocka_unit_test(a_first_layer_is_made_where_it_is_read),
+      cmocka_unit_test(pairs_are_too), cmocka_unit_test(images_of_open_sizes_are_too), cmocka_unit_test(others_stay)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,6 +30,7 @@ static void products_of_samples_are_rounded(void **state) {
                         1);
   expect_pairs("avx512_amx", KERN_PRECISION_BF16, NULL, MATMUL("n, 16, 32", "32, 20"), 1);
   expect_pairs("avx512_bf16", KERN_PRECISION_BF16, NULL, MATMUL("n, 32, 32", "n, 32, 128"), 1);
+  expect_pairs("avx512_amx", KERN_PRECISION_BF16, NULL, MATMUL("n, m, 32", "n, 32, 20"), 1); /* open: many */
   expect_pairs("avx512_amx", KERN_PRECISION_BF16, NULL,
                "input %0 \"x\": f32[n, 16, 20]\ninput %1 \"w\": f32[24, 16]\n%2 = td::mix(%1, %0)\noutput \"y\" %2\n",
                1);
@@ -47,12 +48,16 @@ static void others_stay(void **state) {
   expect_pairs("avx512_bf16", KERN_PRECISION_BF16, NULL, MATMUL("n, 64, 640", "n, 640, 31"), 0);
   expect_pairs("avx512_bf16", KERN_PRECISION_BF16, NULL, MATMUL("n, 49, 32", "n, 32, 127"), 0);
   expect_pairs("avx512_amx", KERN_PRECISION_BF16, "scores", product, 0);
-  /* rows that may be samples; few; open sizes; no floats of 32 bits */
+  /* rows that may be samples; few; a size that data define; no floats of 32 bits */
   expect_pairs("avx512_amx", KERN_PRECISION_BF16, NULL, MATMUL("16, 32", "32, 20"), 0);
   expect_pairs("avx512_amx", KERN_PRECISION_BF16, NULL, MATMUL("n, 15, 32", "n, 32, 20"), 0);
   expect_pairs("avx512_amx", KERN_PRECISION_BF16, NULL, MATMUL("n, 16, 32", "n, 32, 15"), 0);
   expect_pairs("avx512_amx", KERN_PRECISION_BF16, NULL, MATMUL("n, 16, 15", "n, 15, 20"), 0);
-  expect_pairs("avx512_amx", KERN_PRECISION_BF16, NULL, MATMUL("n, m, 32", "n, 32, 20"), 0);
+  expect_pairs("avx512_amx", KERN_PRECISION_BF16, NULL,
+               "input %0 \"a\": f32[16, 64, 32]\ninput %1 \"b\": f32[16, 32, 20]\ninput %2 \"which\": bool[64]\n"
+               "const %3: i64[1] = {-1}\n%4 = aten::nonzero(%2)\n%5 = aten::view(%4, %3)\n"
+               "%6 = aten::index_select(%0, %5) {dim = 1}\n%7 = aten::matmul(%6, %1)\noutput \"y\" %7\n",
+               0);
   expect_pairs("avx512_amx", KERN_PRECISION_BF16, NULL,
                "input %0 \"a\": f64[n, 16, 32]\ninput %1 \"b\": f64[n, 32, 20]\n%2 = aten::matmul(%0, %1)\n"
                "output \"y\" %2\n",

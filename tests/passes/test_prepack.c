@@ -169,6 +169,37 @@ static void so_it_does_in_bf16(void **state) {
   what_is_not_finite_stays(KERN_PRECISION_BF16);
 }
 
+/* Does a 3x3 convolution of 64 to 64 channels over such an image become Winograd's? */
+static void expect_winograd(const char *sizes, bool expected) {
+  base_text text = {.allocator = &base_libc_allocator};
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  base_text_print(&text, "input %%0 \"x\": f32[n, %s, 64]\n", sizes);
+  print_constant(&text, 1, "64, 64, 3, 3", 64 * 64 * 9, 1);
+  base_text_print(&text, "%%2 = td::conv(%%0, %%1) {kernel = [3, 3], channels = 64}\noutput \"y\" %%2\n");
+  ir_graph *graph = parse_graph(arena, text.at, &base_libc_allocator);
+  td_error err;
+  uint32_t changes = 0;
+  assert_int_equal(find_pass("prepack")->run(
+                       graph, &(passes_setting){.isa = level_of("avx2"), .math = KERN_MATH_DEFAULT}, &changes, &err),
+                   TD_OK);
+  const ir_value y = ir_block_of(graph, graph->top)->results.at[0];
+  assert_string_equal(ir_node_of(graph, ir_value_of(graph, y)->node)->op->name,
+                      expected ? "td::winograd_conv" : "td::conv");
+  base_text_free(&text);
+  ir_graph_free(graph);
+  base_arena_free(arena);
+}
+
+/* What data define may be of any size. */
+static void images_of_open_sizes_are_taken_for_usual_ones(void **state) {
+  (void)state;
+  if (!machine_has("avx2")) return;
+  expect_winograd("h, w", true);
+  expect_winograd("224, 224", true);
+  expect_winograd("div(h, 75), div(w, 75)", false);
+  expect_winograd("3, 3", false);
+}
+
 static uint32_t constants_after_prepack(const char *text) {
   base_arena *arena = base_arena_new(&base_libc_allocator);
   ir_graph *graph = parse_graph(arena, text, &base_libc_allocator);
@@ -336,6 +367,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(norms_go_into_weights),
                                      cmocka_unit_test(what_is_not_finite_stays_where_it_is),
                                      cmocka_unit_test(so_it_does_in_bf16),
+                                     cmocka_unit_test(images_of_open_sizes_are_taken_for_usual_ones),
                                      cmocka_unit_test(equal_weights_are_packed_once),
                                      cmocka_unit_test(pixels_times_a_matrix_are_a_product),
                                      cmocka_unit_test(others_stay_convolutions),

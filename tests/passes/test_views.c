@@ -96,7 +96,24 @@ static void views_move_in_front_of_products(void **state) {
                 1);
 }
 
-/* A view has room for one open size, and for none where there are no elements. */
+/* Of several open sizes, what its operand has in the same place. */
+static void views_join(void **state) {
+  (void)state;
+  expect_change("views",
+                "input %0 \"x\": f32[n, k, 6]\n"
+                "const %1: i64[4] = {0, 0, 2, 3}\n"
+                "const %2: i64[4] = {0, -1, 3, 2}\n"
+                "%3 = aten::view(%0, %1) {zero_copies = true}\n"
+                "%4 = aten::view(%3, %2) {zero_copies = true}\n"
+                "output \"y\" %4\n",
+                "input %0 \"x\": f32[n, k, 6]\n"
+                "const %1: i64[4] = {0, 0, 3, 2}\n"
+                "%2 = aten::view(%0, %1) {zero_copies = true}: f32[n, k, 3, 2]\n"
+                "output \"y\" %2\n",
+                1);
+}
+
+/* A view has room for one open size that is not copied, and for none where there are no elements. */
 static void what_no_view_can_say_stays(void **state) {
   (void)state;
   expect_same("views",
@@ -238,6 +255,7 @@ int main(void) {
       cmocka_unit_test(permutations_join),
       cmocka_unit_test(what_moves_nothing_is_a_view),
       cmocka_unit_test(views_move_in_front_of_products),
+      cmocka_unit_test(views_join),
       cmocka_unit_test(what_no_view_can_say_stays),
       cmocka_unit_test(what_views_can_say_they_say),
       cmocka_unit_test(places_are_told_by_few_numbers),

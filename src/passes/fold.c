@@ -3,8 +3,11 @@
  * Types are inferred anew on the way: a size that was computed from constants is a number afterwards.
  * Requires: a verified graph. Keeps: names of values. Breaks: nothing. Weights are left in their mapping: a large view
  * becomes a constant in the same place where it is dense, and else, since it costs nothing at run time, stays. Results
- * larger than what they are made from and than FOLD_BYTES take memory for time: up to GROWN_BYTES each, and in all. */
+ * larger than what they are made from and than FOLD_BYTES take memory for time: up to GROWN_BYTES each, and in all.
+ * Products for which plain loops would take long, as those of tables of positions, are done by their kernels. */
+#include "fuse/fuse.h"
 #include "ir/cost.h"
+#include "kernels/kernels.h"
 #include "passes/passes_priv.h"
 
 #include <string.h>
@@ -13,7 +16,9 @@ enum { FOLD_BYTES = 1 << 16, GROWN_BYTES = 4 << 20, ALL_GROWN_BYTES = 64 << 20, 
 /* Of a matrix that is transposed: larger ones are transposed while they are packed. */
 enum { TRANSPOSED_BYTES = 1 << 12 };
 enum { VIEWS = 4, MORE_VIEWS = 12, VIEW_OPERANDS = 8 }; /* one of the other, of a constant; operands of one */
-static const double MOST_WORK = 5e8;                    /* floating-point operations */
+/* Floating-point operations: of a node by plain loops, half a second of them; of all nodes by kernels, a tenth to one.
+ */
+static const double MOST_WORK = 5e8, MOST_KERNEL_WORK = 2e10;
 
 static const base_tensor *constant_of(const ir_graph *g, ir_value v) { return ir_value_of(g, v)->info.constant; }
 
@@ -68,18 +73,18 @@ static size_t operand_bytes(const ir_graph *g, ir_value v) {
   return base_tensor_bytes(constant_of(g, v));
 }
 
-/* More than plain loops do in half a second. */
-static bool is_long(const ir_graph *g, const ir_node_def *node) {
+/* Floating-point operations; 0: unknown. */
+static double flops_of(const ir_graph *g, const ir_node_def *node) {
   const ir_info *in[MAX_OPERANDS];
   ir_info out[MAX_RESULTS];
   ir_work work;
   for (uint32_t i = 0; i < node->in_count; i++) in[i] = node->in[i].id ? &ir_value_of(g, node->in[i])->info : NULL;
   for (uint32_t i = 0; i < node->out_count; i++) out[i] = ir_value_of(g, node->out[i])->info;
-  return ir_cost(node->op, node->attrs, in, node->in_count, out, node->out_count, &work) && work.flops > MOST_WORK;
+  return ir_cost(node->op, node->attrs, in, node->in_count, out, node->out_count, &work) ? work.flops : 0;
 }
 
-/* Is a node of known operands to be computed now? *grown: bytes that this takes. */
-static bool should_fold(const ir_graph *g, const ir_node_def *node, size_t *grown) {
+/* Is a node of known operands, the first as it lies in `x`, to be computed now? *grown: bytes that this takes. */
+static bool should_fold(const ir_graph *g, const ir_node_def *node, const base_value *x, size_t *grown) {
   size_t operands = 0, results = 0;
   *grown = 0;
   for (uint32_t i = 0; i < node->in_count; i++)
@@ -89,11 +94,11 @@ static bool should_fold(const ir_graph *g, const ir_node_def *node, size_t *grow
     size_t bytes = node->op->flags & IR_OP_DEFINES && type->kind == IR_TENSOR ? 0 : result_bytes(type);
     if (bytes == SIZE_MAX || __builtin_add_overflow(results, bytes, &results)) return false;
   }
-  const bool view = node->op->flags & (IR_OP_VIEW | IR_OP_VIEW_DENSE);
-  if (is_long(g, node)) return false;
+  const bool copies = x && node->op->flags & IR_OP_VIEW_DENSE && !base_tensor_contiguous(&x->tensor);
+  const bool view = !copies && node->op->flags & (IR_OP_VIEW | IR_OP_VIEW_DENSE);
   if (view && ir_type_of(g, node->out[0])->rank == 2 && results > TRANSPOSED_BYTES && results == operands) return false;
   if (results <= FOLD_BYTES) return operands <= 16 * (size_t)FOLD_BYTES || results < operands / 16 || !view;
-  *grown = results > operands ? results : 0;
+  *grown = copies || results > operands ? results : 0;
   return !view && *grown <= GROWN_BYTES;
 }
 
@@ -120,12 +125,16 @@ static td_status show(ir_graph *g, ir_node id, const base_value *const *at, bool
   return *folded ? become(g, id, 0, &shown, err) : TD_OK;
 }
 
-static td_status evaluate(ir_graph *g, ir_node id, const base_value *const *at, bool *folded, td_error *err) {
+/* By `by`, or plain loops where it is NULL. */
+static td_status evaluate(ir_graph *g, ir_node id, const kern_row *by, const base_value *const *at, bool *folded,
+                          td_error *err) {
   const ir_node_def *node = ir_node_of(g, id);
   base_value out[MAX_RESULTS];
   td_error ignored;
+  ir_op op = *node->op;
+  if (by) op.reference = by->run;
   /* A node that fails (an index out of range in a branch that never runs) fails when it runs. */
-  td_status status = ir_evaluate(node->op, node->attrs, at, node->in_count, g->arena, out, node->out_count, &ignored);
+  td_status status = ir_evaluate(&op, node->attrs, at, node->in_count, g->arena, out, node->out_count, &ignored);
   if (status == TD_NO_RESOURCE) return base_no_memory(err, "constant folding");
   *folded = status == TD_OK;
   for (uint32_t i = 0; *folded && i < node->out_count; i++) *folded = out[i].kind == BASE_TENSOR;
@@ -146,9 +155,12 @@ static td_status from_contents(ir_graph *g, ir_node id, bool *folded, td_error *
 /* Values that are better known than when their users were inferred. */
 typedef struct folding {
   ir_graph *g;
+  const passes_setting *setting;
+  base_arena *scratch;
   bool *news; /* per value that there was at the start; later ones are constants, which are news */
   uint32_t count;
   size_t grown; /* bytes of results that are larger than what they were made from */
+  double flops; /* that kernels did */
   td_error *err;
 } folding;
 
@@ -170,6 +182,15 @@ static td_status update(folding *f, ir_node id) {
   return TD_OK;
 }
 
+/* The kernel of a node that does so many floating-point operations on constants of any strides; NULL: there is none, or
+ * they would be too many. */
+static const kern_row *quick_kernel(const folding *f, const ir_node_def *node, double flops) {
+  if (!node->op->kernel || f->flops + flops > MOST_KERNEL_WORK) return NULL;
+  const ir_kernel_query *query = fuse_query(f->g, f->setting->isa, f->scratch, node); /* NULL: out of memory, too */
+  const kern_row *kernel = query ? node->op->kernel(query) : NULL;
+  return kernel && kernel->lanes > 1 && kernel->flags & KERN_STRIDED_IN ? kernel : NULL;
+}
+
 static td_status compute(folding *f, ir_node id, bool *folded) {
   const ir_node_def *node = ir_node_of(f->g, id);
   base_value in[MAX_OPERANDS];
@@ -179,9 +200,13 @@ static td_status compute(folding *f, ir_node id, bool *folded) {
   if (node->op->flags & (IR_OP_REGION | IR_OP_RANDOM | IR_OP_HOST | IR_OP_EFFECT) || !node->op->reference ||
       node->out_count > MAX_RESULTS || !all_known(f->g, node, VIEWS, in, at))
     return TD_OK;
-  if (!should_fold(f->g, node, &grown) || grown > ALL_GROWN_BYTES - f->grown) return show(f->g, id, at, folded, f->err);
-  TRY(evaluate(f->g, id, at, folded, f->err));
+  const double flops = flops_of(f->g, node);
+  const kern_row *by = flops > MOST_WORK ? quick_kernel(f, node, flops) : NULL;
+  if ((flops > MOST_WORK && !by) || !should_fold(f->g, node, at[0], &grown) || grown > ALL_GROWN_BYTES - f->grown)
+    return show(f->g, id, at, folded, f->err);
+  TRY(evaluate(f->g, id, by, at, folded, f->err));
   f->grown += *folded ? grown : 0;
+  f->flops += by ? flops : 0;
   return TD_OK;
 }
 
@@ -204,9 +229,8 @@ static td_status visit(folding *f, ir_block block, uint32_t *changes) {
 }
 
 td_status passes_fold(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
-  (void)setting;
   base_arena *scratch = base_arena_new(base_arena_allocator(graph->arena));
-  folding f = {.g = graph, .count = graph->values.count, .err = err};
+  folding f = {.g = graph, .setting = setting, .scratch = scratch, .count = graph->values.count, .err = err};
   f.news = scratch ? base_new(scratch, bool, f.count) : NULL;
   td_status status = f.news ? visit(&f, graph->top, changes) : base_no_memory(err, "constant folding");
   if (status == TD_OK) ir_settle(graph);

@@ -411,15 +411,30 @@ bool base_dim_solve(const base_dims *dims, base_dim d, int64_t value, const int6
   return true;
 }
 
-bool base_dim_not_negative(const base_dims *dims, base_dim d) {
-  int64_t number;
-  if (number_of(d, &number)) return number >= 0;
-  if (d == BASE_DIM_NONE) return false;
+/* A number that `d` is never less than, where symbols are sizes; INT64_MIN: none is known. */
+static int64_t least(const base_dims *dims, base_dim d) {
+  int64_t number, divisor = 0, r;
+  if (number_of(d, &number)) return number;
+  if (d == BASE_DIM_NONE) return INT64_MIN;
   const base_dim_node *n = node_of(dims, d);
-  if (n->op == BASE_DIM_SYMBOL) return true;
-  bool a = base_dim_not_negative(dims, n->a), b = base_dim_not_negative(dims, n->b);
-  return n->op == BASE_DIM_MAX ? a || b : n->op != BASE_DIM_SUB && a && b;
+  if (n->op == BASE_DIM_SYMBOL) return 0;
+  const int64_t a = least(dims, n->a), b = least(dims, n->b);
+  const bool divides = number_of(n->b, &divisor) && divisor > 0;
+  switch (n->op) {
+    case BASE_DIM_ADD: return a != INT64_MIN && b != INT64_MIN && compute(BASE_DIM_ADD, a, b, &r) ? r : INT64_MIN;
+    case BASE_DIM_SUB:
+      return a != INT64_MIN && number_of(n->b, &number) && compute(BASE_DIM_SUB, a, number, &r) ? r : INT64_MIN;
+    case BASE_DIM_MUL: return a >= 0 && b >= 0 ? 0 : INT64_MIN;
+    case BASE_DIM_FLOORDIV:
+    case BASE_DIM_CEILDIV:
+      return divides && a != INT64_MIN && compute(n->op, a, divisor, &r) ? r : a >= 0 && b >= 0 ? 0 : INT64_MIN;
+    case BASE_DIM_MOD: return b >= 0 ? 0 : INT64_MIN;
+    case BASE_DIM_MAX: return a > b ? a : b;
+    default: return a < b ? a : b; /* MIN, BROADCAST */
+  }
 }
+
+bool base_dim_not_negative(const base_dims *dims, base_dim d) { return least(dims, d) >= 0; }
 
 bool base_dim_from_data(const base_dims *dims, base_dim d) {
   int64_t number;

@@ -83,7 +83,7 @@ bool base_relation_holds(base_relation relation, int64_t left, int64_t right);
  * proportion: 2*s + 1. False: there is none such; *fits false: no whole number does. */
 bool base_dim_solve(const base_dims *dims, base_dim d, int64_t value, const int64_t *symbols, uint32_t *symbol,
                     int64_t *found, bool *fits);
-/* True when `d` is surely not negative: symbols are sizes, and no difference takes part. */
+/* True when `d` is surely not negative, since symbols are sizes: h, or (h - 1) / 2 + 1. */
 bool base_dim_not_negative(const base_dims *dims, base_dim d);
 /* True when `d` needs a symbol that data defines. */
 bool base_dim_from_data(const base_dims *dims, base_dim d);

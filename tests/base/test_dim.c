@@ -45,6 +45,26 @@ static void extremes_that_are_certain(void **state) {
   assert_int_not_equal(base_dim_binary(d, BASE_DIM_BROADCAST, base_dim_binary(d, BASE_DIM_MIN, s, t), s), s);
 }
 
+static base_dim halved(base_dims *d, base_dim size, int64_t pad) {
+  return base_dim_add(d, base_dim_div(d, base_dim_add(d, size, pad), 2), 1);
+}
+
+/* Sizes of windows over images are, whatever the image; what a difference of two sizes is, nobody knows. */
+static void signs_that_are_certain(void **state) {
+  base_dims *d = *state;
+  base_dim h = base_dim_symbol(d, "h"), w = base_dim_symbol(d, "w");
+  assert_true(base_dim_not_negative(d, halved(d, halved(d, h, -1), -1)));
+  assert_true(base_dim_not_negative(d, base_dim_mul(d, halved(d, h, -2), w)));
+  assert_true(base_dim_not_negative(d, base_dim_binary(d, BASE_DIM_MAX, base_dim_sub(d, h, w), 0)));
+  assert_true(base_dim_not_negative(d, base_dim_binary(d, BASE_DIM_MOD, base_dim_sub(d, h, w), 3)));
+  assert_true(base_dim_not_negative(d, base_dim_binary(d, BASE_DIM_CEILDIV, base_dim_add(d, h, -1), 2)));
+  assert_false(base_dim_not_negative(d, base_dim_binary(d, BASE_DIM_CEILDIV, base_dim_add(d, h, -2), 2)));
+  assert_false(base_dim_not_negative(d, halved(d, h, -3)));
+  assert_false(base_dim_not_negative(d, base_dim_sub(d, h, w)));
+  assert_false(base_dim_not_negative(d, base_dim_mul(d, base_dim_add(d, h, -1), base_dim_add(d, w, -1))));
+  assert_false(base_dim_not_negative(d, base_dim_div(d, w, base_dim_add(d, h, -1))));
+}
+
 static void evaluates_as_built(void **state) {
   base_dims *d = *state;
   base_dim b = base_dim_symbol(d, "b");
@@ -192,6 +212,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(products_cancel, setup, teardown),
       cmocka_unit_test_setup_teardown(extremes_that_are_certain, setup, teardown),
+      cmocka_unit_test_setup_teardown(signs_that_are_certain, setup, teardown),
       cmocka_unit_test_setup_teardown(evaluates_as_built, setup, teardown),
       cmocka_unit_test_setup_teardown(prints_and_parses, setup, teardown),
       cmocka_unit_test_setup_teardown(simplifying_keeps_the_value, setup, teardown),

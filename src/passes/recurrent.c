@@ -120,7 +120,8 @@ static bool takes_bf16(const passes_edit *e, const ir_node_def *node, const stru
                        const kern_recurrent *layout, bool *tiles) {
   const kern_row *by = kern_select(KERN_LINEAR, TD_BF16, e->setting->isa);
   const bool takes = by && by->lanes == layout->panel && passes_precision(e, node) == KERN_PRECISION_BF16;
-  *tiles = takes && kern_takes_tiles(by) && fills_tiles(e, node, layout->hidden);
+  const kern_row *states = kern_select(form->family, TD_BF16, e->setting->isa);
+  *tiles = takes && states && states->lanes == layout->panel && fills_tiles(e, node, layout->hidden);
   return takes &&
          (form->family == KERN_LSTM || (form->family == KERN_GRU && passes_int(node, "linear_before_reset") && *tiles));
 }

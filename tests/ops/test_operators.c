@@ -88,12 +88,20 @@ static bool close_elements(const base_tensor *x, const base_tensor *y, double at
  * double, as references do, in another order; whole numbers are exact. */
 typedef enum agreement { EXACTLY, BUT_NAN, CLOSELY } agreement;
 
-static bool agree(const ir_op *op, const base_tensor *x, const base_tensor *y, agreement how) {
+static bool has_bf16(const subject *s) {
+  bool has = false;
+  for (uint32_t i = 0; i < s->c.in_count; i++) has |= !s->c.absent[i] && s->c.in[i].dtype == TD_BF16;
+  return has;
+}
+
+static bool agree(const subject *s, const base_tensor *x, const base_tensor *y, agreement how) {
+  const ir_op *op = s->op;
   const double step = x->dtype == TD_F16 ? 0x1p-10 : x->dtype == TD_BF16 ? 0x1p-7 : 0;
   if (how == CLOSELY && step > 0) return close_elements(x, y, fmax(0x1p-24, (double)op->atol), step);
   if (how == CLOSELY && x->dtype == TD_F64) return close_elements(x, y, 1e-12, 1e-12);
   if (how == EXACTLY || (how == CLOSELY && x->dtype != TD_F32)) return same_elements(x, y);
-  return how == BUT_NAN ? close_elements(x, y, 0, 0) : close_elements(x, y, (double)op->atol, (double)op->rtol);
+  const float atol = op->rounded > 0 && has_bf16(s) ? op->rounded : op->atol;
+  return how == BUT_NAN ? close_elements(x, y, 0, 0) : close_elements(x, y, (double)atol, (double)op->rtol);
 }
 
 static void expect_equal(subject *s, const base_value *a, const base_value *b, agreement how, const char *what) {
@@ -107,7 +115,7 @@ static void expect_equal(subject *s, const base_value *a, const base_value *b, a
   EXPECT(x->dtype == y->dtype && x->rank == y->rank, s, what);
   for (int32_t i = 0; i < x->rank; i++) EXPECT(x->dims[i] == y->dims[i], s, what);
   EXPECT(base_tensor_contiguous(x) && base_tensor_contiguous(y), s, "an output that is not dense");
-  EXPECT(agree(s->op, x, y, how), s, what);
+  EXPECT(agree(s, x, y, how), s, what);
 }
 
 /* The same elements in memory with gaps, one byte off any alignment. */

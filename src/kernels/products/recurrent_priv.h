@@ -38,6 +38,7 @@ typedef struct recurrent_layer {
   bool plain, relu; /* the gates are units of their own */
   bool made;        /* x is the sums of the inputs, of all directions */
   bool narrow;      /* r is tiles of bf16 */
+  bool rests;       /* and the states two numbers of it */
   int64_t rows;     /* sequences of a block, at most */
   bool weave;       /* one sequence has steps enough for pieces */
   int pieces;       /* RECURRENT_SHORT or RECURRENT_LONG */
@@ -58,7 +59,9 @@ typedef struct recurrent_block {
   float *memory;            /* the same: c of an LSTM, z of a GRU */
   float *kept;              /* the same: the reset state of a GRU */
   float *transposed;        /* x, [input, V_LANES]: of as many steps */
-  uint16_t *halves; /* where r is tiles: the state, and what rounding took; [2 * count, kern_recurrent_tiled(hidden)] */
+  /* Where r is tiles: the state, and behind those of all sequences what rounding took; [rows or 2 * count,
+   * kern_recurrent_tiled(hidden)]. */
+  uint16_t *halves;
 } recurrent_block;
 
 V_INLINE int64_t recurrent_length(const recurrent_block *k, int64_t sequence) {
@@ -88,6 +91,8 @@ enum { RECURRENT_PHASES = 2 };
 
 typedef struct recurrent_cell {
   int64_t gates;
+  int64_t rows; /* sequences of a block, at most */
+  bool rests;   /* states are two numbers of bf16 where r is tiles, not one */
   /* The sums of inputs of `other` steps from `step` on. */
   recurrent_panels *inputs;
   /* A step whose sums are number `other`: of one sequence, of two, of RECURRENT_SOME, of RECURRENT_ROWS. The state goes

@@ -20,7 +20,6 @@ enum {
   NEAR_BYTES = 1 << 18, /* what stays in most second-level caches */
   SHORT_STEPS = 2 * RECURRENT_SHORT_STEPS, /* from which a sequence is woven */
   LONG_STEPS = 4 * RECURRENT_LONG_STEPS,   /* from which its chunks are long, where r is not near */
-  TILED_ROWS = 8,                          /* sequences whose states are the rows of a tile, two each */
   SHARED_STEP = 3 << 14, /* multiplications of a step from which workers share it: some us, and a round takes 0.3; */
   SHARED_TILES = 3 << 16 /* by tiles */
 };
@@ -93,8 +92,8 @@ static void run_panels(const block *k, recurrent_panels *run, int64_t step, int6
   else run(k, step, other);
 }
 
-/* The state as two numbers of bf16, whose sum it is but for 2^-17 of it: tiles have room for more rows than sequences
- * are mostly many. Of what is not finite, or rounds to that, rounding takes nothing. */
+/* The state in bf16; or as two such numbers, whose sum it is but for 2^-17 of it: tiles have room for more rows than
+ * sequences are mostly many. Of what is not finite, or rounds to that, rounding takes nothing. */
 static void halve_states(const block *k) {
   const layer *l = k->l;
   const int64_t pitch = kern_recurrent_tiled(l->hidden);
@@ -106,7 +105,7 @@ static void halve_states(const block *k) {
       const vm finite = v_lt(v_abs(high), v_set(INFINITY));
       const int64_t lanes = base_min_i64(V_LANES, l->hidden - i);
       p_store(to + i, high, lanes);
-      p_store(rest + i, v_select(finite, v_sub(x, high), v_zero()), lanes);
+      if (l->rests) p_store(rest + i, v_select(finite, v_sub(x, high), v_zero()), lanes);
     }
   }
 }
@@ -252,7 +251,8 @@ static td_status open_layer(const base_call *call, const cell *c, bool plain, la
   l->width = l->panels * l->gates * V_LANES;
   l->made = !base_in(call, W);
   l->narrow = base_in(call, R)->dtype == TD_BF16;
-  l->rows = l->narrow ? TILED_ROWS : ROWS;
+  l->rests = c->rests;
+  l->rows = c->rows;
   l->weave = !l->made && c->begin && l->time >= SHORT_STEPS && state_bytes(l) <= kern_tuning_of(call)->woven_bytes;
   l->pieces = l->time >= LONG_STEPS && state_bytes(l) >= NEAR_BYTES ? RECURRENT_LONG : RECURRENT_SHORT;
   int64_t step = (int64_t)sizeof(float) * l->width * base_min_i64(l->rows, l->batch);

@@ -73,9 +73,10 @@ static void run_step(const recurrent_block *k, int64_t step, int64_t slot) {
   amx_end();
 }
 
-#define CELL(count)                                                              \
-  {                                                                              \
-    .gates = (count), .step = { {run_step}, {run_step}, {run_step}, {run_step} } \
+enum { SEQUENCES = AMX_ROWS / 2 };
+#define CELL(count)                                                                                                \
+  {                                                                                                                \
+    .gates = (count), .rows = SEQUENCES, .rests = true, .step = { {run_step}, {run_step}, {run_step}, {run_step} } \
   }
 static const recurrent_cell lstm = CELL(4), gru = CELL(3);
 

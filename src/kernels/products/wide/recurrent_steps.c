@@ -230,7 +230,8 @@ V_TEMPLATE vf tanh_of(vf x) {
 }
 
 /* The cells of several rows are computed from sums in memory, in a loop that all numbers of rows and panels share:
- * beside their products the stores are nothing, and the code of a cell is long. `sums`: [rows][panels][gates]. */
+ * beside their products the stores are nothing, and the code of a cell is long. Those of one row are `inlined` where
+ * they take a share of its product that is to be seen. `sums`: [rows][panels][gates]. */
 typedef void cells_of(const place *at, int rows, int panels, const vf *sums);
 V_TEMPLATE void put_cells(const place *at, int rows, int panels, int gates, const vf *acc, cells_of *of) {
   vf sums[SUMS_MAX];
@@ -238,13 +239,13 @@ V_TEMPLATE void put_cells(const place *at, int rows, int panels, int gates, cons
   const place alone = {at->k, at->slot, at->step, at->panel, NULL}; /* what is beside stays known to the compiler */
   of(&alone, rows, panels, sums);
 }
-#define CELLS(cell, gates)                                                                               \
+#define CELLS(cell, gates, inlined)                                                                      \
   static __attribute__((noinline)) void cell##s(const place *at, int rows, int panels, const vf *sums) { \
     for (int row = 0; row < rows; row++)                                                                 \
       for (int i = 0; i < panels; i++) cell(at, row, i, sums + (row * panels + i) * (gates));            \
   }                                                                                                      \
   V_TEMPLATE void put_##cell##s(const place *at, int rows, int panels, const vf *acc) {                  \
-    if (rows > 1) put_cells(at, rows, panels, gates, acc, cell##s);                                      \
+    if (rows > 1 || !(inlined)) put_cells(at, rows, panels, gates, acc, cell##s);                        \
     else V_FOR(i, panels) cell(at, 0, i, acc + i * (gates));                                             \
   }
 
@@ -258,7 +259,7 @@ V_TEMPLATE void lstm_cell(const place *at, int row, int i, const vf *sums) {
   v_store(memory, c);
   put_state(at, row, unit, v_div(over(bent), v_mul(out, bent)));
 }
-CELLS(lstm_cell, 4)
+CELLS(lstm_cell, 4, false)
 
 void KERN_NAME(lstm_states)(const block *k, int64_t step, int64_t slot, int64_t panel, const float *sums) {
   const place at = {k, slot, step, panel, NULL};
@@ -292,7 +293,7 @@ V_TEMPLATE void gru_cell(const place *at, int row, int i, const vf *sums) {
   vf candidate = tanh_of(v_fma(reset, sums[2], inputs));
   put_state(at, row, unit, gru_blend(z, candidate, v_load(at->k->state + row * at->k->l->padded + unit)));
 }
-CELLS(gru_cell, 3)
+CELLS(gru_cell, 3, true)
 void KERN_NAME(gru_states)(const block *k, int64_t step, int64_t slot, int64_t panel, const float *sums) {
   const place at = {k, slot, step, panel, NULL};
   gru_cells(&at, (int)k->count, 1, (const vf *)(const void *)sums);
@@ -320,7 +321,7 @@ V_TEMPLATE void reset_cell(const place *at, int row, int i, const vf *sums) {
   v_store(k->memory + unit, sigmoid_of(sums[0]));
   v_store(k->kept + unit, v_mul(sigmoid_of(sums[1]), v_load(k->state + unit)));
 }
-CELLS(reset_cell, 2)
+CELLS(reset_cell, 2, true)
 V_TEMPLATE void gru_reset_panels(int rows, int panels, const place *at) {
   vf acc[SUMS_MAX];
   gate_sums(rows, panels, 0, 2, 3, at, at->k->state, acc);
@@ -334,7 +335,7 @@ V_TEMPLATE void candidate_cell(const place *at, int row, int i, const vf *sums) 
   vf candidate = tanh_of(sums[0]);
   put_state(at, row, first, gru_blend(v_load(k->memory + unit), candidate, v_load(k->state + unit)));
 }
-CELLS(candidate_cell, 1)
+CELLS(candidate_cell, 1, true)
 V_TEMPLATE void gru_candidate_panels(int rows, int panels, const place *at) {
   vf acc[SUMS_MAX];
   gate_sums(rows, panels, 2, 1, 3, at, at->k->kept, acc);
@@ -386,6 +387,7 @@ static void lstm_begin(const block *k, int64_t step, int64_t steps) {
 }
 const recurrent_cell KERN_NAME(lstm_cell) = {
     .gates = 4,
+    .rows = ROWS,
     .inputs = lstm_inputs,
     .step = {{lstm_one}, {PAIRS ? lstm_pair : lstm_many}, {SOME < ROWS ? lstm_some : lstm_many}, {lstm_many}},
     .turn = turn,
@@ -429,6 +431,7 @@ static void gru_begin(const block *k, int64_t step, int64_t steps) {
 }
 const recurrent_cell KERN_NAME(gru_cell) = {
     .gates = 3,
+    .rows = ROWS,
     .inputs = gru_inputs,
     .step = {{gru_one, gru_candidates_one},
              {PAIRS ? gru_pair : gru_many, PAIRS ? gru_candidates_pair : gru_candidates_many},

@@ -82,11 +82,12 @@ KERN_ATTRS_FROM(KERN_WINDOW_ATTRS, KERN_POOL_BEFORE, KERN_POOL_LIST(KERN_ATTR_PO
 enum { KERN_LINEAR_LIST(KERN_ATTR_POSITION) };
 
 /* pack_i8.h: the form of the weights and the scales of a product of 8-bit integers, just in front of the epilogue's.
- * depth: elements of k that stand side by side. x_scale: of x; 0: found from the range of x at each call. x_zero: the
- * integer, of 0 to 255, that stands for 0 in x (of i8: plus 128). y_scale: of the result; 0: it is f32. y_signed: it is
- * i8, else u8; y_zero: what stands for 0 in it. t_scale, t_zero: where the residual is of 8 bits, of the sums before it
- * is added, quantised to the type of the result, 0: they are added as f32; r_scale, r_zero: of the residual, as x_scale
- * and x_zero. */
+ * depth: elements of k that stand side by side. x_scale: of x; 0 or less: found from the range of x at each call, and
+ * no less than -x_scale. x_zero: the integer, of 0 to 255, that stands for 0 in x (of i8: plus 128); where x_scale is
+ * found, how many steps the range has, 0: 255. y_scale: of the result; 0: it is f32. y_signed: it is i8, else u8;
+ * y_zero: what stands for 0 in it. t_scale, t_zero: where the residual is of 8 bits, of the sums before it is added,
+ * quantised to the type of the result, 0: they are added as f32; r_scale, r_zero: of the residual, as x_scale and
+ * x_zero. */
 #define KERN_I8_LIST(X)                             \
   X(KERN_I8_PANEL, NEEDED, "panel8", BASE_ATTR_INT) \
   X(KERN_I8_DEPTH, NEEDED, "depth", BASE_ATTR_INT)  \

@@ -1,21 +1,25 @@
 /* int8.c -- products of 8-bit integers are taken as such, with their scales, where a level has kernels for bytes:
  *
  *     mul(_to_copy(matmul_integer(q, W, zero)), mul(scale, s)) -> linear_i8(x, W, s)
+ *     matmul(dequantize(q, scale, zero), dequantize(W))        -> the same
  *     where q, scale, zero = dynamic_quantize_linear(x)
  *     convolution(dequantize(q), dequantize(W), b)         -> first(conv_i8(last(q), W, b)), scales as attributes; of
  *                                                             a first layer q's f32 as it is, if nobody else needs q
- *     matmul(dequantize(q), dequantize(W)), gemm the same  -> linear_i8(q, W)
+ *     matmul(dequantize(q), dequantize(W)), gemm the same  -> linear_i8(q, W), of W transposed, too
  *     matmul(dequantize(a), dequantize(b))                 -> matmul_i8(a, b), or as int8_activations.c says
  *     qlinear_conv(...), qlinear_matmul(...)               -> the same with a result of 8 bits
  *     quantize(conv_i8(...)) or of linear_i8               -> the same with a result of 8 bits
  *
- * where first and last permute as the pass channels_last says; int8_between.c has what stands between products.
+ * where first and last permute as the pass channels_last says; int8_between.c has what stands between products. Scales
+ * and zero points may be casts of constants.
  * Requires: a verified graph; comes before constants are folded, which would make f32 of quantised weights. Keeps:
  * types. Breaks: nothing but rounding: sums are exact, their scales are multiplied in one order. */
+#include "ir/eval.h"
 #include "kernels/products/products.h"
 #include "passes/int8_priv.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { X, W, X_ZERO, W_ZERO };
 
@@ -136,13 +140,40 @@ static const base_tensor *weight_scales(passes_edit *e, ir_value v, ir_value sca
   return NULL;
 }
 
+/* x that is quantised by its range at run time. */
+typedef struct ranged {
+  ir_value x;
+  bool reduced; /* to KERN_I8_REDUCED_STEPS */
+  double least; /* scale */
+} ranged;
+
+static ranged ranged_of(const ir_node_def *quantise) {
+  return (ranged){.x = quantise->in[0], .reduced = passes_int(quantise, "reduce_range")};
+}
+
+/* The product of such an x with such weights, in place of `id`; *fits false: these are none. */
+static td_status add_dynamic(passes_edit *e, ir_node id, const ir_node_def *product, const ranged *r,
+                             const origin *from, bool *fits) {
+  weights read;
+  TRY(read_weights(e, from, &read, fits));
+  if (!*fits) return TD_OK;
+  ir_value in[2] = {r->x}, made;
+  TRY(pack_matrix(e, &read, &in[1]));
+  const kern_row *row = row_of(e);
+  const base_arg args[] = {ARG_INT("n", read.n), ARG_INT("panel8", row->lanes), ARG_INT("depth", kern_i8_depth(row)),
+                           ARG_FLOAT("x_scale", -r->least), ARG_INT("x_zero", r->reduced ? KERN_I8_REDUCED_STEPS : 0)};
+  const ir_new_node spec = {.in = in, .in_count = 2, .args = args, .arg_count = 5};
+  TRY(passes_add(e, id, OP_td_linear_i8, spec, product, &made));
+  return passes_take_place(e, id, made);
+}
+
 /* The product of integers that operand `side` of a multiplication casts, and the node that quantises its x. */
 static bool find_dynamic(passes_edit *e, const ir_node_def *mul, uint32_t side, ir_node_def *product,
                          ir_node_def *quantise) {
   const ir_node_def *cast = passes_only_producer(e, mul->in[side], OP_aten__to_copy);
   const ir_node_def *found = cast ? passes_only_producer(e, cast->in[0], OP_td_matmul_integer) : NULL;
   const ir_node_def *q = found ? passes_producer(e, found->in[X], OP_td_dynamic_quantize_linear) : NULL;
-  if (!q || passes_int(q, "reduce_range") || found->in_count <= X_ZERO || found->in[X_ZERO].id != q->out[2].id ||
+  if (!q || found->in_count <= X_ZERO || found->in[X_ZERO].id != q->out[2].id ||
       ir_type_of(e->graph, mul->in[side])->dtype != TD_F32 || ir_type_of(e->graph, q->in[0])->rank < 1)
     return false;
   *product = *found;
@@ -158,22 +189,14 @@ static td_status visit_mul(passes_edit *e, ir_node id, const ir_node_def *node) 
     const base_tensor *w = passes_constant(e, &product, W),
                       *scales = weight_scales(e, mul.in[1 - side], quantise.out[1]);
     const base_tensor *zeros;
-    weights read;
-    bool fits = false;
+    bool fits;
     if (!w || w->rank != 2 || base_tensor_numel(w) == 0 || !scales ||
         !passes_int8_find_optional(e, &product, W_ZERO, &zeros))
       return TD_OK;
     origin from = origin_of_matrix(w, false);
     from.scales = scales, from.zeros = zeros;
-    TRY(read_weights(e, &from, &read, &fits));
-    if (!fits) return TD_OK;
-    ir_value in[2] = {quantise.in[0]}, made;
-    TRY(pack_matrix(e, &read, &in[1]));
-    const kern_row *row = row_of(e);
-    const base_arg args[] = {ARG_INT("n", read.n), ARG_INT("panel8", row->lanes), ARG_INT("depth", kern_i8_depth(row))};
-    const ir_new_node spec = {.in = in, .in_count = 2, .args = args, .arg_count = 3};
-    TRY(passes_add(e, id, OP_td_linear_i8, spec, &product, &made));
-    return passes_take_place(e, id, made);
+    const ranged r = ranged_of(&quantise);
+    return add_dynamic(e, id, &product, &r, &from, &fits);
   }
   return TD_OK;
 }
@@ -299,17 +322,76 @@ static td_status add_linear(passes_edit *e, ir_node id, const ir_node_def *node,
   return passes_take_place(e, id, made);
 }
 
+/* Weights of a matrix [k, n], or transposed, as a product's operand or what that is a transposition of. */
+static bool find_matrix(passes_edit *e, ir_value v, bool transposed, origin *from) {
+  static const int64_t swap[] = {1, 0};
+  const ir_node_def *permute = passes_producer(e, v, OP_aten_permute);
+  const base_tensor *t;
+  int64_t order[BASE_MAX_RANK];
+  int8_stored s;
+  if (permute && passes_order(permute, ir_type_of(e->graph, v)->rank, order) && ir_type_of(e->graph, v)->rank == 2 &&
+      memcmp(order, swap, sizeof swap) == 0)
+    v = permute->in[0], transposed = !transposed;
+  if (!find_weights(e, v, !transposed, &s, &t) || t->rank != 2) return false;
+  *from = origin_of_matrix(t, transposed);
+  from->scales = s.scales, from->zeros = s.zeros;
+  return true;
+}
+
+/* The scale or zero point that `v` is, in another type or shape; *least: or that, if it is less. */
+static ir_value point_of(passes_edit *e, ir_value v, double *least) {
+  for (;;) {
+    const ir_node_def *node = passes_producer(e, v, OP_aten__to_copy);
+    if (!node) node = passes_producer(e, v, OP_aten_view);
+    if (!node && (node = passes_producer(e, v, OP_aten_maximum)) && !passes_number(e, node->in[1], least)) node = NULL;
+    if (!node) return v;
+    v = node->in[0];
+  }
+}
+
+/* quantize(x, scale, zero) with what a dynamic_quantize_linear finds of the same x, that scale no less than a number.
+ */
+static bool find_quantised_apart(passes_edit *e, const ir_node_def *dequantise, ranged *r) {
+  const ir_node_def *node = passes_producer(e, dequantise->in[0], OP_td_quantize_linear);
+  if (!node || node->in_count < 3) return false;
+  const ir_node_def quantise = *node;
+  double least[2] = {0}, none = 0;
+  const ir_value scale = point_of(e, quantise.in[1], &least[0]), zero = point_of(e, quantise.in[2], &none);
+  const bool alike = point_of(e, dequantise->in[1], &least[1]).id == scale.id && least[0] == least[1] &&
+                     point_of(e, dequantise->in[2], &none).id == zero.id && none == 0;
+  const ir_node made_by = ir_value_of(e->graph, scale)->node;
+  const ir_node_def *found = alike && made_by.id ? ir_node_of(e->graph, made_by) : NULL;
+  if (!found || found->op->id != OP_td_dynamic_quantize_linear || found->in[0].id != quantise.in[0].id ||
+      found->out[1].id != scale.id || found->out[2].id != zero.id || passes_int(found, "reduce_range") ||
+      !(least[0] >= 0) || !isfinite((float)least[0]))
+    return false;
+  *r = ranged_of(found);
+  r->least = least[0];
+  return true;
+}
+
+/* What `v` is the dequantisation of, where that is quantised by its range at run time. */
+static bool find_ranged(passes_edit *e, ir_value v, ranged *r) {
+  const ir_node_def *node = passes_dequantised(e, v);
+  if (!node || node->in_count < 3 || ir_type_of(e->graph, v)->dtype != TD_F32) return false;
+  const ir_node_def dequantise = *node;
+  const ir_node_def *q = passes_producer(e, dequantise.in[0], OP_td_dynamic_quantize_linear);
+  const bool whole = q && dequantise.in[1].id == q->out[1].id && dequantise.in[2].id == q->out[2].id;
+  if (whole) *r = ranged_of(q);
+  return (whole || find_quantised_apart(e, &dequantise, r)) && ir_type_of(e->graph, r->x)->rank > 0;
+}
+
 static td_status make_linear(passes_edit *e, ir_node id, const ir_node_def *node, bool transposed) {
   const ir_node_def matmul = *node;
-  const base_tensor *t;
-  int8_stored s;
+  ranged r;
+  origin from;
   product p;
   bool fits;
-  if (!passes_int8_find_activation(e, matmul.in[0], &p.x) || !find_weights(e, matmul.in[1], !transposed, &s, &t) ||
-      t->rank != 2)
+  const bool biased = matmul.in_count > 2 && matmul.in[2].id, dynamic = find_ranged(e, matmul.in[0], &r);
+  if ((!dynamic && !passes_int8_find_activation(e, matmul.in[0], &p.x)) || (dynamic && biased) ||
+      !find_matrix(e, matmul.in[1], transposed, &from))
     return TD_OK;
-  origin from = origin_of_matrix(t, transposed);
-  from.scales = s.scales, from.zeros = s.zeros;
+  if (dynamic) return add_dynamic(e, id, &matmul, &r, &from, &fits);
   TRY(read_weights(e, &from, &p.w, &fits));
   if (fits) TRY(make_bias(e, matmul.in_count > 2 ? matmul.in[2] : IR_NO_VALUE, &p, &fits));
   return fits ? add_linear(e, id, &matmul, &p, NULL) : TD_OK;
@@ -491,7 +573,26 @@ static td_status visit_qlinear_matmul(passes_edit *e, ir_node id, const ir_node_
   return fits ? add_linear(e, id, &matmul, &p, &y) : TD_OK;
 }
 
+/* ---- scales and zero points of another type ---- */
+
+enum { MOST_CAST = 1 << 16 }; /* elements: of a scale or zero point for each channel, not of weights */
+
+static td_status visit_cast(passes_edit *e, ir_node id, const ir_node_def *node) {
+  const base_tensor *t = passes_constant(e, node, 0);
+  if (!t || base_tensor_numel(t) > MOST_CAST) return TD_OK;
+  const base_value in = {.kind = BASE_TENSOR, .tensor = *t}, *at = &in;
+  base_value out;
+  td_error ignored;
+  const td_status status = ir_evaluate(node->op, node->attrs, &at, 1, e->graph->arena, &out, 1, &ignored);
+  if (status == TD_NO_RESOURCE) return base_no_memory(e->err, "a scale");
+  if (status != TD_OK || node->in_count != 1) return TD_OK; /* it fails when it runs */
+  ir_value made;
+  TRY(ir_add_constant(e->graph, &out.tensor, NULL, &made, e->err));
+  return passes_take_place(e, id, made);
+}
+
 static const passes_rule rules[] = {{OP_aten_mul, visit_mul},
+                                    {OP_aten__to_copy, visit_cast},
                                     PASSES_PRODUCTS(visit_matmul, visit_gemm),
                                     {OP_aten_convolution, visit_convolution},
                                     {OP_td_qlinear_conv, visit_qlinear_conv},

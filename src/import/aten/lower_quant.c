@@ -219,10 +219,22 @@ aten_value aten_lower_qd_dequantize_channel(aten_args *c) {
   ir_value x = dequantise(c->a, aten_in(c, 0), aten_in(c, 1), optional(c, 2), aten_get_int(c, 3));
   return aten_ret(c, as_float(c, x, "out_dtype"));
 }
-/* choose_qparams(input, quant_min, quant_max, eps, dtype) -> scale, zero_point (f64, i64) */
+static aten_value chosen(aten_args *c, ir_value scale, ir_value point) {
+  ir_value out[] = {aten_reshape(c->a, ir_build_cast(c->b, scale, TD_F64), (int64_t[]){1}, 1),
+                    aten_reshape(c->a, ir_build_cast(c->b, point, TD_I64), (int64_t[]){1}, 1)};
+  return aten_ret_many(c, out, 2);
+}
+/* choose_qparams(input, quant_min, quant_max, eps, dtype) -> scale, zero_point (f64, i64). Those of all of u8 are what
+ * td::dynamic_quantize_linear finds, but for the zero point where the scale is eps: there it is of no account, since no
+ * number is that far from it. */
 aten_value aten_lower_qd_choose(aten_args *c) {
   ir_value x = aten_in(c, 0), zero = aten_scalar_like(c->a, x, 0);
   double low = (double)aten_get_int(c, 1), high = (double)aten_get_int(c, 2), eps = aten_get_float(c, 3);
+  if (low == 0 && high == UINT8_MAX && aten_value_dtype(c->a, x) == TD_F32) {
+    ir_value found[3];
+    ir_emit_many(c->b, "td::dynamic_quantize_linear", &x, 1, NULL, 0, found, 3);
+    return chosen(c, aten_binary(c->a, "aten::maximum", found[1], aten_scalar_like(c->a, found[1], eps)), found[2]);
+  }
   ir_value least =
       aten_binary(c->a, "aten::minimum", IR_EMIT_ARGS(c->b, "aten::amin", &x, 1, ARG_BOOL("keepdim", false)), zero);
   ir_value most =
@@ -232,9 +244,7 @@ aten_value aten_lower_qd_choose(aten_args *c) {
   ir_value point = aten_binary(c->a, "aten::sub", aten_scalar_like(c->a, x, low),
                                IR_EMIT(c->b, "aten::round", aten_binary(c->a, "aten::div", least, scale)));
   point = IR_EMIT(c->b, "aten::clamp", point, aten_scalar_like(c->a, x, low), aten_scalar_like(c->a, x, high));
-  ir_value out[] = {aten_reshape(c->a, ir_build_cast(c->b, scale, TD_F64), (int64_t[]){1}, 1),
-                    aten_reshape(c->a, ir_build_cast(c->b, point, TD_I64), (int64_t[]){1}, 1)};
-  return aten_ret_many(c, out, 2);
+  return chosen(c, scale, point);
 }
 /* fake_quantize_per_tensor_affine(self, scale, zero_point, quant_min, quant_max) */
 aten_value aten_lower_fake_quantize(aten_args *c) {

@@ -154,6 +154,7 @@ bool kern_i8_is_direct(const base_attrs *a, uint32_t operands, kern_i8_direct *d
 }
 
 void kern_i8_range(float low, float high, kern_i8_scales *s) {
-  s->x_scale = (high - low) / 255;
-  s->x_zero = s->x_scale > 0 ? nearbyintf(fminf(fmaxf(-low / s->x_scale, 0), 255)) : 0;
+  const float steps = s->x_zero > 0 ? s->x_zero : UINT8_MAX;
+  s->x_scale = fmaxf((high - low) / steps, -s->x_scale);
+  s->x_zero = s->x_scale > 0 ? nearbyintf(fminf(fmaxf(-low / s->x_scale, 0), steps)) : 0;
 }

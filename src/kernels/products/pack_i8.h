@@ -19,6 +19,7 @@
 #include "kernels/kernels.h"
 
 enum { KERN_I8_TILE = 64, KERN_I8_MAX_K = 65536 }; /* 255 * 128 * k is within i32 */
+enum { KERN_I8_REDUCED_STEPS = 127 };              /* that PyTorch's kernels for x86 give the range of an activation */
 enum { KERN_I8_PLANES = 4 };                       /* of f32 that a convolution quantises itself, at most */
 
 typedef struct kern_i8_layout {
@@ -83,6 +84,7 @@ typedef struct kern_i8_direct {
 bool kern_i8_is_direct(const base_attrs *attrs, uint32_t operands, kern_i8_direct *d);
 /* Bit i: operand i of the call is there. */
 uint32_t kern_i8_operands(const base_call *call);
-/* The scale and zero point of u8 that ONNX's DynamicQuantizeLinear gives values in [low, high], which holds 0. */
+/* The scale and zero point of u8 that ONNX's DynamicQuantizeLinear gives values in [low, high], which holds 0: a scale
+ * of no less than -s->x_scale, and of so many steps as s->x_zero says, 0: 255. */
 void kern_i8_range(float low, float high, kern_i8_scales *s);
 #endif

@@ -8,14 +8,14 @@
 td_status ops_i8_check(ir_infer *ctx, td_dtype *out) {
   const kern_i8_scales s = kern_i8_scales_of(ctx->attrs);
   const td_dtype x = ir_in(ctx, 0)->type.dtype;
-  const float scales[] = {s.x_scale, s.y_scale, s.t_scale, s.r_scale};
-  bool scaled = s.x_zero >= 0 && s.x_zero <= 255 && s.r_zero >= 0 && s.r_zero <= 255;
+  const float scales[] = {s.y_scale, s.t_scale, s.r_scale};
+  bool scaled = isfinite(s.x_scale) && s.x_zero >= 0 && s.x_zero <= 255 && s.r_zero >= 0 && s.r_zero <= 255;
   for (size_t i = 0; i < OPS_COUNT(scales); i++) scaled = scaled && scales[i] >= 0 && isfinite(scales[i]);
   if (!scaled || !(s.y_zero >= s.least && s.y_zero <= s.most) || !(s.t_zero >= s.least && s.t_zero <= s.most))
     return ir_infer_fail(ctx, "a scale or zero point is out of range");
   if ((s.panel != 8 && s.panel != 16) || (s.depth != 2 && s.depth != 4 && s.depth != KERN_I8_TILE))
     return ir_infer_fail(ctx, "there are no panels of %lld columns by %lld", (long long)s.panel, (long long)s.depth);
-  if (x != TD_F32 && ((x != TD_U8 && x != TD_I8) || s.x_scale == 0))
+  if (x != TD_F32 && ((x != TD_U8 && x != TD_I8) || s.x_scale <= 0))
     return ir_infer_fail(ctx, "x must be f32, or of 8 bits with a scale");
   *out = s.y_scale == 0 ? TD_F32 : s.least < 0 ? TD_I8 : TD_U8;
   return TD_OK;
@@ -46,11 +46,11 @@ const uint8_t *ops_i8_values(const base_call *call, kern_i8_scales *s) {
   const base_f32 *from = ops_dense_f32(call, 0);
   float low = 0, high = 0;
   if (!from) return NULL;
-  for (int64_t i = 0; s->x_scale == 0 && i < count; i++) {
+  for (int64_t i = 0; s->x_scale <= 0 && i < count; i++) {
     if (from[i] < low) low = from[i];
     if (from[i] > high) high = from[i];
   }
-  if (s->x_scale == 0) kern_i8_range(low, high, s);
+  if (s->x_scale <= 0) kern_i8_range(low, high, s);
   for (int64_t i = 0; i < count; i++)
     to[i] = (uint8_t)fminf(fmaxf(nearbyintf(from[i] / s->x_scale) + s->x_zero, 0), 255);
   return to;
@@ -162,8 +162,8 @@ bool ops_case_i8(ir_case *c, const kern_i8_window *window, int32_t rank, const i
   c->in[c->in_count++] = base_tensor_of(packed, TD_U8, 1, &l.size);
   ops_case_arg(c, ARG_INT("panel8", panel));
   ops_case_arg(c, ARG_INT("depth", depth));
-  ops_case_arg(c, ARG_FLOAT("x_scale", dynamic ? 0 : 1.0 / 64));
-  ops_case_arg(c, ARG_INT("x_zero", dynamic ? 0 : 131));
+  ops_case_arg(c, ARG_FLOAT("x_scale", !dynamic ? 1.0 / 64 : l.n % 2 ? -0x1p-6 : 0));
+  ops_case_arg(c, ARG_INT("x_zero", !dynamic ? 131 : l.k % 2 ? KERN_I8_REDUCED_STEPS : 0));
   ops_case_arg(c, ARG_FLOAT("y_scale", made >= 2 ? 0.37 : 0));
   ops_case_arg(c, ARG_INT("y_zero", type == TD_I8 ? -3 : type == TD_U8 ? 100 : 0));
   ops_case_arg(c, ARG_BOOL("y_signed", type == TD_I8));

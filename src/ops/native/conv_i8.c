@@ -44,7 +44,7 @@ static td_status infer(ir_infer *ctx) {
   const bool planes = base_attr_int(ctx->attrs, KERN_CONV_CHANNELS_FIRST);
   if ((x->dtype == TD_F32) != planes || x->rank == IR_UNRANKED)
     return ir_infer_fail(ctx, "x must be of 8 bits, or f32 with channels first, of a known rank");
-  if (planes && (kern_i8_scales_of(ctx->attrs).x_scale == 0 || !sees_planes(ctx->attrs, x)))
+  if (planes && (kern_i8_scales_of(ctx->attrs).x_scale <= 0 || !sees_planes(ctx->attrs, x)))
     return ir_infer_fail(ctx, "an image with channels first needs a scale, and windows that kernels read there");
   if (kern_chain_in_front(ctx->attrs)) return ir_infer_fail(ctx, "chains in front are not taken");
   TRY(ops_conv_dims(ctx, NULL, dims));

@@ -15,6 +15,6 @@ td_status KERN_PART_NAME(linear_i8)(const base_call *call) {
   if (p.m == 0 || n == 0) return TD_OK;
   if (!kern_i8_layout_of(n, k, p.s.panel, p.s.depth, &p.l))
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "td::linear_i8: %lld elements a row", (long long)k);
-  if (p.s.x_scale == 0) KERN_PART_NAME(i8_find_range)(x->data, p.m * k, &p.s);
+  if (p.s.x_scale <= 0) KERN_PART_NAME(i8_find_range)(x->data, p.m * k, &p.s);
   return KERN_PART_NAME(i8_multiply)(&p);
 }

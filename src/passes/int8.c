@@ -144,11 +144,11 @@ static const base_tensor *weight_scales(passes_edit *e, ir_value v, ir_value sca
 typedef struct ranged {
   ir_value x;
   bool reduced; /* to KERN_I8_REDUCED_STEPS */
-  double least; /* scale */
+  double least; /* of its scale */
 } ranged;
 
 static ranged ranged_of(const ir_node_def *quantise) {
-  return (ranged){.x = quantise->in[0], .reduced = passes_int(quantise, "reduce_range")};
+  return (ranged){quantise->in[0], passes_int(quantise, "reduce_range") != 0, passes_float(quantise, "least")};
 }
 
 /* The product of such an x with such weights, in place of `id`; *fits false: these are none. */
@@ -161,7 +161,8 @@ static td_status add_dynamic(passes_edit *e, ir_node id, const ir_node_def *prod
   TRY(pack_matrix(e, &read, &in[1]));
   const kern_row *row = row_of(e);
   const base_arg args[] = {ARG_INT("n", read.n), ARG_INT("panel8", row->lanes), ARG_INT("depth", kern_i8_depth(row)),
-                           ARG_FLOAT("x_scale", -r->least), ARG_INT("x_zero", r->reduced ? KERN_I8_REDUCED_STEPS : 0)};
+                           ARG_FLOAT("x_scale", 0 - r->least),
+                           ARG_INT("x_zero", r->reduced ? KERN_I8_REDUCED_STEPS : 0)};
   const ir_new_node spec = {.in = in, .in_count = 2, .args = args, .arg_count = 5};
   TRY(passes_add(e, id, OP_td_linear_i8, spec, product, &made));
   return passes_take_place(e, id, made);
@@ -338,35 +339,27 @@ static bool find_matrix(passes_edit *e, ir_value v, bool transposed, origin *fro
   return true;
 }
 
-/* The scale or zero point that `v` is, in another type or shape; *least: or that, if it is less. */
-static ir_value point_of(passes_edit *e, ir_value v, double *least) {
-  for (;;) {
-    const ir_node_def *node = passes_producer(e, v, OP_aten__to_copy);
-    if (!node) node = passes_producer(e, v, OP_aten_view);
-    if (!node && (node = passes_producer(e, v, OP_aten_maximum)) && !passes_number(e, node->in[1], least)) node = NULL;
-    if (!node) return v;
+/* The scale or zero point that `v` is, in another type or shape. */
+static ir_value point_of(passes_edit *e, ir_value v) {
+  const ir_node_def *node;
+  while ((node = passes_producer(e, v, OP_aten__to_copy)) || (node = passes_producer(e, v, OP_aten_view)))
     v = node->in[0];
-  }
+  return v;
 }
 
-/* quantize(x, scale, zero) with what a dynamic_quantize_linear finds of the same x, that scale no less than a number.
- */
+/* quantize(x, scale, zero) with what a dynamic_quantize_linear finds of the same x, by 8 bits. */
 static bool find_quantised_apart(passes_edit *e, const ir_node_def *dequantise, ranged *r) {
   const ir_node_def *node = passes_producer(e, dequantise->in[0], OP_td_quantize_linear);
   if (!node || node->in_count < 3) return false;
   const ir_node_def quantise = *node;
-  double least[2] = {0}, none = 0;
-  const ir_value scale = point_of(e, quantise.in[1], &least[0]), zero = point_of(e, quantise.in[2], &none);
-  const bool alike = point_of(e, dequantise->in[1], &least[1]).id == scale.id && least[0] == least[1] &&
-                     point_of(e, dequantise->in[2], &none).id == zero.id && none == 0;
+  const ir_value scale = point_of(e, quantise.in[1]), zero = point_of(e, quantise.in[2]);
+  const bool alike = point_of(e, dequantise->in[1]).id == scale.id && point_of(e, dequantise->in[2]).id == zero.id;
   const ir_node made_by = ir_value_of(e->graph, scale)->node;
   const ir_node_def *found = alike && made_by.id ? ir_node_of(e->graph, made_by) : NULL;
   if (!found || found->op->id != OP_td_dynamic_quantize_linear || found->in[0].id != quantise.in[0].id ||
-      found->out[1].id != scale.id || found->out[2].id != zero.id || passes_int(found, "reduce_range") ||
-      !(least[0] >= 0) || !isfinite((float)least[0]))
+      found->out[1].id != scale.id || found->out[2].id != zero.id || passes_int(found, "reduce_range"))
     return false;
   *r = ranged_of(found);
-  r->least = least[0];
   return true;
 }
 
@@ -378,7 +371,8 @@ static bool find_ranged(passes_edit *e, ir_value v, ranged *r) {
   const ir_node_def *q = passes_producer(e, dequantise.in[0], OP_td_dynamic_quantize_linear);
   const bool whole = q && dequantise.in[1].id == q->out[1].id && dequantise.in[2].id == q->out[2].id;
   if (whole) *r = ranged_of(q);
-  return (whole || find_quantised_apart(e, &dequantise, r)) && ir_type_of(e->graph, r->x)->rank > 0;
+  return (whole || find_quantised_apart(e, &dequantise, r)) && ir_type_of(e->graph, r->x)->rank > 0 && r->least >= 0 &&
+         isfinite((float)r->least);
 }
 
 static td_status make_linear(passes_edit *e, ir_node id, const ir_node_def *node, bool transposed) {

@@ -35,6 +35,46 @@ static void a_dynamic_product_takes_its_operand_in_f32(void **state) {
                    1);
 }
 
+/* What PyTorch's programs write: the range of x by 7 bits, or with a least scale and apart from the quantisation;
+ * weights transposed, their zero point a cast. The product is that of the first test. */
+#define PACKED                                                                           \
+  "const %1: u8[112] = {255, 255, 255, 255, " ZEROS_28 "0, 0, 0, 63, " ZEROS_28 ZEROS_28 \
+  "0, 0, 0, 0, 3, "                                                                      \
+  "252, " ZEROS_7 "0, 0, 0, 0, 0, 0, 0}\n"
+#define WEIGHTS_OF_PROGRAMS                                          \
+  "const %1: i8[1, 2] = {3, -4}\n"                                   \
+  "const %2: i64[1] = {0}\n"                                         \
+  "const %3: f32[1] = {0.5}\n"                                       \
+  "%4 = aten::_to_copy(%2) {dtype = i8}\n"                           \
+  "%5 = td::dequantize_linear(%1, %3, %4) {axis = 0, dtype = f32}\n" \
+  "%6 = aten::permute(%5) {dims = [1, 0]}\n"
+static void ranged_products_of_programs_are_such(void **state) {
+  (void)state;
+  static const struct {
+    const char *quantised, *scales;
+  } forms[] = {{"%7, %8, %9 = td::dynamic_quantize_linear(%0) {reduce_range = true}\n"
+                "%10 = td::dequantize_linear(%7, %8, %9) {dtype = f32}\n",
+                "x_scale = 0, x_zero = 127"},
+               {"%7, %8, %9 = td::dynamic_quantize_linear(%0) {least = 0.25}\nconst %12: i64[1] = {1}\n"
+                "%14 = aten::view(%8, %12)\n%15 = aten::_to_copy(%9) {dtype = i64}\n"
+                "%16 = aten::_to_copy(%15) {dtype = u8}\n%17 = td::quantize_linear(%0, %14, %16) {dtype = u8}\n"
+                "%10 = td::dequantize_linear(%17, %14, %16) {dtype = f32}\n",
+                "x_scale = -0.25, x_zero = 0"}};
+  for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+    char before[2048], after[2048];
+    snprintf(before, sizeof before,
+             "input %%0 \"x\": f32[3, 2]\n%s%s%%18 = aten::matmul(%%10, %%6)\noutput \"y\" %%18\n", WEIGHTS_OF_PROGRAMS,
+             forms[i].quantised);
+    snprintf(
+        after, sizeof after,
+        "input %%0 \"x\": f32[3, 2]\n%s%%2 = td::linear_i8(%%0, %%1) {n = 1, panel8 = 8, depth = 2, %s, y_scale = 0, "
+        "y_zero = 0, y_signed = false, t_scale = 0, t_zero = 0, r_scale = 0, r_zero = 0, act = \"none\", act_a = 0, "
+        "act_b = 0, act_late = false, in_front = false}: f32[3, 1]\noutput \"y\" %%2\n",
+        PACKED, forms[i].scales);
+    expect_change_at(level_of("avx2"), "int8", before, after, 2);
+  }
+}
+
 /* 0 - 129 is no i8. */
 static void weights_beyond_a_byte_stay(void **state) {
   (void)state;
@@ -410,6 +450,7 @@ int main(void) {
                                      cmocka_unit_test(what_moves_no_byte_is_not_added),
                                      cmocka_unit_test(a_softmax_between_bytes_is_one),
                                      cmocka_unit_test(a_dynamic_product_takes_its_operand_in_f32),
+                                     cmocka_unit_test(ranged_products_of_programs_are_such),
                                      cmocka_unit_test(weights_beyond_a_byte_stay),
                                      cmocka_unit_test(numbers_stay),
                                      cmocka_unit_test(static_products_keep_their_numbers),

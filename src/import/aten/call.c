@@ -193,6 +193,24 @@ static bool is_batched_call(const aten_args *c) {
   return is && c->row->lower != aten_lower_add_batch_dim && c->row->lower != aten_lower_remove_batch_dim;
 }
 
+/* A tensor, or the first of a list of them that is known; NULL: it is none. */
+static const aten_value *first_tensor(const aten_value *v) {
+  if (v->kind == ATEN_LIST && aten_is_known(v) && v->u.list->items.count) v = &v->u.list->items.at[0];
+  return v->kind == ATEN_TENSOR ? v : NULL;
+}
+
+/* The real values of a tensor, or of each of a list. */
+static aten_value dequantised(aten *a, const aten_value *v) {
+  if (v->kind == ATEN_TENSOR) return aten_dequantised(a, v);
+  const uint32_t count = v->u.list->items.count;
+  aten_value *items = aten_alloc(a, count * sizeof *items);
+  for (uint32_t i = 0; items && i < count; i++) {
+    const aten_value *item = &v->u.list->items.at[i];
+    items[i] = item->kind == ATEN_TENSOR && item->u.tensor->quant ? aten_dequantised(a, item) : *item;
+  }
+  return items ? aten_list_of(a, items, count) : ATEN_NOTHING;
+}
+
 aten_value aten_lower_call(aten_args *c) {
   aten *a = c->a;
   const aten_schema *s = c->schema;
@@ -206,13 +224,16 @@ aten_value aten_lower_call(aten_args *c) {
     promote(a, s, forms & ATEN_AS_FIRST, bound, real);
     c->args = real;
   }
-  const aten_quant *quant = s->count && bound[0].kind == ATEN_TENSOR ? bound[0].u.tensor->quant : NULL;
-  if (!quant || !(forms & ATEN_KEEPS_QUANT)) return c->row->lower(c);
+  const aten_value *first = s->count ? first_tensor(&bound[0]) : NULL;
+  const bool quantised = first && first->u.tensor->quant, fixed = quantised && aten_is_fixed(c);
+  if (!quantised || !(fixed || forms & ATEN_KEEPS_QUANT)) return c->row->lower(c);
   memcpy(real, bound, s->count * sizeof *real); /* computed on real numbers, and quantised as the operand is */
-  real[0] = aten_dequantised(a, &bound[0]);
+  real[0] = dequantised(a, &bound[0]);
   c->args = real;
   aten_value result = c->row->lower(c);
-  return result.kind == ATEN_TENSOR ? aten_quantised_like(a, aten_read(a, &result), &bound[0]) : result;
+  if (result.kind != ATEN_TENSOR) return result;
+  const ir_value y = aten_read(a, &result);
+  return fixed ? aten_quantised_fixed(c, y, first) : aten_quantised_like(a, y, first);
 }
 
 static aten_value lower(aten *a, const char *name, uint32_t row, const aten_value *bound, const aten_value *args,

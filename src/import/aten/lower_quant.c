@@ -162,6 +162,73 @@ aten_value aten_lower_q_binary(aten_args *c) {
   if (relu) y = IR_EMIT(c->b, "aten::relu", y);
   return requantised(c, y, 2);
 }
+/* The operand of a call that `at` stands for: a digit is that of this call, its real values where it is quantised; `-`
+ * is nothing, `z` a zero, `t` and `f` are true and false. */
+static aten_value mapped(aten_args *c, char at) {
+  if (at == '-') return ATEN_NOTHING;
+  if (at == 'z') return aten_float(0);
+  if (at == 't' || at == 'f') return aten_bool(at == 't');
+  const aten_value *v = &c->args[at - '0'];
+  return v->kind == ATEN_TENSOR ? aten_dequantised(c->a, v) : *v;
+}
+/* hardswish, layer_norm and so on (qx, ..., output_scale, output_zero_point); data: the operator of real numbers and
+ * its operands, with an `r` at the end where a relu follows. */
+aten_value aten_lower_q_map(aten_args *c) {
+  enum { MOST_ARGS = 10 };
+  aten_value args[MOST_ARGS];
+  char name[48];
+  uint32_t count = 0;
+  const char *at = strchr(c->row->data, ' ');
+  const size_t length = (size_t)(at - c->row->data);
+  BASE_ASSERT(length < sizeof name && strlen(at) <= MOST_ARGS);
+  memcpy(name, c->row->data, length);
+  name[length] = 0;
+  for (at++; *at && *at != 'r'; at++) args[count++] = mapped(c, *at);
+  aten_value y = aten_call_of(c, name, args, count);
+  if (*at) y = aten_call_of(c, "aten::relu", &y, 1);
+  const int64_t named = aten_position(c, "output_scale"), scale = named < 0 ? aten_position(c, "scale") : named;
+  return ir_build_failed(c->b) || scale < 0 ? ATEN_NOTHING : requantised(c, aten_read(c->a, &y), (uint32_t)scale);
+}
+/* mul(qa, number): the same integers by another scale, from the other end where it is negative; data: "r" with relu */
+aten_value aten_lower_q_mul_number(aten_args *c) {
+  const double by = aten_get_float(c, 1);
+  const aten_value real = aten_dequantised(c->a, &c->args[0]);
+  const aten_quant *q = c->args[0].u.tensor->quant;
+  if (!q || q->axis >= 0) aten_refuse(c, "of a tensor that is not quantised as a whole");
+  if (ir_build_failed(c->b)) return ATEN_NOTHING;
+  const td_dtype d = kept_dtype(c);
+  const double ends = d == TD_U8 ? UINT8_MAX : -1;
+  ir_value y = aten_with_scalar(c->a, "aten::mul", aten_read(c->a, &real), by), zero = q->zero,
+           scale = aten_with_scalar(c->a, "aten::mul", ir_build_cast(c->b, q->scale, TD_F32), by < 0 ? -by : by);
+  if (by < 0)
+    zero = aten_binary(c->a, "aten::sub", ir_build_scalar(c->b, TD_I64, ends), ir_build_cast(c->b, q->zero, TD_I64));
+  if (by == 0) scale = ir_build_scalar(c->b, TD_F32, 1), zero = ir_build_scalar(c->b, TD_I64, 0);
+  if (c->row->data) y = IR_EMIT(c->b, "aten::relu", y);
+  return quantised(c, y, scale, zero, d);
+}
+/* sigmoid and its kin of a quantised tensor have a scale and zero point of their own: those of [0, 1], or of [-1, 1].
+ */
+static const struct {
+  const char *name;
+  double steps, zero; /* of 1; of u8 */
+} fixed[] = {{"aten::sigmoid", 256, 0}, {"aten::hardsigmoid", 256, 0}, {"aten::tanh", 128, 128}};
+
+static size_t fixed_of(const aten_args *c) {
+  size_t i = 0;
+  for (; i < sizeof fixed / sizeof *fixed; i++) {
+    const size_t length = strlen(fixed[i].name);
+    if (strncmp(c->name, fixed[i].name, length) == 0 && (!c->name[length] || strcmp(c->name + length, "_") == 0)) break;
+  }
+  return i;
+}
+bool aten_is_fixed(const aten_args *c) { return fixed_of(c) < sizeof fixed / sizeof *fixed; }
+
+aten_value aten_quantised_fixed(aten_args *c, ir_value y, const aten_value *like) {
+  const size_t i = fixed_of(c);
+  const td_dtype d = aten_value_dtype(c->a, aten_read(c->a, like));
+  return quantised(c, y, ir_build_scalar(c->b, TD_F32, 1 / fixed[i].steps),
+                   ir_build_scalar(c->b, TD_I64, fixed[i].zero - (d == TD_U8 ? 0 : 128)), d);
+}
 /* cat(qx[], dim, scale?, zero_point?) */
 aten_value aten_lower_q_cat(aten_args *c) {
   uint32_t count = aten_list_count(c, 0);
@@ -224,16 +291,14 @@ static aten_value chosen(aten_args *c, ir_value scale, ir_value point) {
                     aten_reshape(c->a, ir_build_cast(c->b, point, TD_I64), (int64_t[]){1}, 1)};
   return aten_ret_many(c, out, 2);
 }
-/* choose_qparams(input, quant_min, quant_max, eps, dtype) -> scale, zero_point (f64, i64). Those of all of u8 are what
- * td::dynamic_quantize_linear finds, but for the zero point where the scale is eps: there it is of no account, since no
- * number is that far from it. */
+/* choose_qparams(input, quant_min, quant_max, eps, dtype) -> scale, zero_point (f64, i64) */
 aten_value aten_lower_qd_choose(aten_args *c) {
   ir_value x = aten_in(c, 0), zero = aten_scalar_like(c->a, x, 0);
   double low = (double)aten_get_int(c, 1), high = (double)aten_get_int(c, 2), eps = aten_get_float(c, 3);
   if (low == 0 && high == UINT8_MAX && aten_value_dtype(c->a, x) == TD_F32) {
     ir_value found[3];
-    ir_emit_many(c->b, "td::dynamic_quantize_linear", &x, 1, NULL, 0, found, 3);
-    return chosen(c, aten_binary(c->a, "aten::maximum", found[1], aten_scalar_like(c->a, found[1], eps)), found[2]);
+    ir_emit_many(c->b, "td::dynamic_quantize_linear", &x, 1, &ARG_FLOAT("least", eps), 1, found, 3);
+    return chosen(c, found[1], found[2]);
   }
   ir_value least =
       aten_binary(c->a, "aten::minimum", IR_EMIT_ARGS(c->b, "aten::amin", &x, 1, ARG_BOOL("keepdim", false)), zero);

@@ -218,9 +218,10 @@ static td_status infer_dequantize(ir_infer *ctx) {
 }
 
 /* ---- dynamic quantize: x f32 -> u8, scale f32, zero point u8; the range always holds zero ----
- * reduce_range: 7 bits, as PyTorch's kernels for x86 ask for */
+ * reduce_range: 7 bits, as PyTorch's kernels for x86 ask for; least: of the scale */
 
-static const ir_attr dynamic_attrs[] = {ATTR_BOOL("reduce_range", 0)};
+enum { REDUCE_RANGE, LEAST };
+static const ir_attr dynamic_attrs[] = {ATTR_BOOL("reduce_range", 0), ATTR_FLOAT("least", 0)};
 
 static td_status dynamic_reference(const base_call *call) {
   const base_tensor *x = base_in(call, 0), *y = base_out(call, 0), *y_scale = base_out(call, 1),
@@ -233,8 +234,9 @@ static td_status dynamic_reference(const base_call *call) {
     if (data[k] < least) least = data[k];
     if (data[k] > largest) largest = data[k];
   }
-  const float top = base_attr_int(call->attrs, 0) ? 127 : 255;
-  float scale = (largest - least) / top, zero = scale > 0 ? nearbyintf(fminf(fmaxf(-least / scale, 0), top)) : 0;
+  const float top = base_attr_int(call->attrs, REDUCE_RANGE) ? 127 : 255;
+  float scale = fmaxf((largest - least) / top, (float)base_attr_float(call->attrs, LEAST)),
+        zero = scale > 0 ? nearbyintf(fminf(fmaxf(-least / scale, 0), top)) : 0;
   if (y_scale) base_store_f64(TD_F32, y_scale->data, 0, (double)scale);
   if (y_zero) base_store_f64(TD_U8, y_zero->data, 0, (double)zero);
   for (int64_t k = 0; y && k < count; k++) {
@@ -284,7 +286,8 @@ static bool dequantize_cases(ir_case *c, uint32_t number) {
 }
 
 static bool dynamic_cases(ir_case *c, uint32_t number) {
-  if (number > 2) return false;
+  if (number > 3) return false;
+  if (number == 3) ops_case_arg(c, ARG_FLOAT("least", 0.25));
   if (number == 2) ops_case_arg(c, ARG_BOOL("reduce_range", true));
   return number == 1 ? ops_case_in(c, TD_F32, OPS_DIMS(0), OPS_NORMAL, 1)
                      : ops_case_in(c, TD_F32, OPS_DIMS(3, 17), OPS_NORMAL, 2);

@@ -13,6 +13,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils import rnn
 
@@ -598,6 +599,33 @@ class Projected(nn.Module):
         return padded, y, states[1], last[0]
 
 
+class Static(nn.Module):
+    """What FX quantises: products, norms and activations of 8 bits, and what keeps a scale or has one of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.instance = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(16), nn.InstanceNorm2d(8)
+        self.hardswish, self.elu = nn.Hardswish(), nn.ELU()
+        self.line, self.rows = nn.Linear(8, 6), nn.LayerNorm(8)
+
+    def forward(self, x):
+        x = self.first(x)
+        gated = torch.sigmoid(x) * x
+        line = F.leaky_relu(self.line(F.max_pool2d(x, 2).mean([2, 3])), 0.1)
+        return (self.hardswish(x), gated, F.relu(self.norm(torch.cat([x, gated], 1))), self.elu(x), self.instance(x),
+                self.rows(x), line + line * 0.5, torch.tanh(x) * -2.0, F.hardsigmoid(x))
+
+
+def quantised_by_fx(module, x):
+    from torch.ao.quantization import get_default_qconfig_mapping
+    from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
+    torch.manual_seed(0)
+    prepared = prepare_fx(module.eval(), get_default_qconfig_mapping("x86"), (x,))
+    with torch.no_grad():
+        prepared(x)
+    return convert_fx(prepared)
+
+
 class Dynamic(nn.Module):
     """Layers whose weights have 8 bits, and which give their operands 7 when they run."""
 
@@ -918,6 +946,8 @@ def main():
     write("projected", Projected(), several)
     quantised = torch.ao.quantization.quantize_dynamic(Dynamic(), {nn.LSTM, nn.GRU, nn.Linear}, torch.qint8)
     write("dynamic_8_bits", quantised, [(torch.randn(5, 2, 4),)])
+    image = torch.randn(2, 3, 8, 8)
+    write("static_8_bits", quantised_by_fx(Static(), image), [(image,)], how="trace", atol=0.06)  # two steps of a result
     write("slices", Slices(), [(x,)])
     write("empty", Empty(), [(x,)])
     write("heads", Heads(), [tuple(torch.randn(1, heads, 3, 2) for heads in (4, 2, 4))])

@@ -321,7 +321,7 @@ V_TEMPLATE void reset_cell(const place *at, int row, int i, const vf *sums) {
   v_store(k->memory + unit, sigmoid_of(sums[0]));
   v_store(k->kept + unit, v_mul(sigmoid_of(sums[1]), v_load(k->state + unit)));
 }
-CELLS(reset_cell, 2, true)
+CELLS(reset_cell, 2, false)
 V_TEMPLATE void gru_reset_panels(int rows, int panels, const place *at) {
   vf acc[SUMS_MAX];
   gate_sums(rows, panels, 0, 2, 3, at, at->k->state, acc);
@@ -335,7 +335,7 @@ V_TEMPLATE void candidate_cell(const place *at, int row, int i, const vf *sums) 
   vf candidate = tanh_of(sums[0]);
   put_state(at, row, first, gru_blend(v_load(k->memory + unit), candidate, v_load(k->state + unit)));
 }
-CELLS(candidate_cell, 1, true)
+CELLS(candidate_cell, 1, false)
 V_TEMPLATE void gru_candidate_panels(int rows, int panels, const place *at) {
   vf acc[SUMS_MAX];
   gate_sums(rows, panels, 2, 1, 3, at, at->k->kept, acc);

@@ -130,7 +130,8 @@ struct ir_op {
    * operator, else none. */
   double (*flops)(const ir_info *const *in, const ir_info *out, const base_attrs *attrs);
   float rtol, atol; /* of f32 results against another order of evaluation; 0: exact */
-  float rounded;    /* atol where an operand is bf16, if kernels round what they multiply it with; 0: they do not */
+  float rounded;    /* atol where an operand is bf16 or the attribute `quantise` is set, if kernels round what they made
+                       themselves there; 0: they do not */
   const ir_alias *aliases;
   uint8_t alias_count;
 };

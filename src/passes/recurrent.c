@@ -50,7 +50,8 @@ static const base_tensor *weights(const passes_edit *e, const ir_node_def *node,
 
 static bool is_plain(const passes_edit *e, const ir_node_def *node, const struct form *form, int64_t directions) {
   if (ir_type_of(e->graph, node->in[X])->dtype != TD_F32 || has(node, PEEPHOLES)) return false;
-  if (passes_float(node, "clip") > 0 || passes_int(node, "input_forget") || passes_int(node, "quantise_activations"))
+  if (passes_float(node, "clip") > 0 || passes_int(node, "input_forget") ||
+      (passes_int(node, "quantise_activations") && form->family != KERN_LSTM))
     return false;
   if (!repeats(passes_str(node, "activations"), form->activations, directions)) return false;
   const base_tensor *w = weights(e, node, W, 3), *r = weights(e, node, R, 3), *bias = weights(e, node, BIAS, 2);
@@ -119,7 +120,8 @@ static bool fills_tiles(const passes_edit *e, const ir_node_def *node, int64_t h
 static bool takes_bf16(const passes_edit *e, const ir_node_def *node, const struct form *form,
                        const kern_recurrent *layout, bool *tiles) {
   const kern_row *by = kern_select(KERN_LINEAR, TD_BF16, e->setting->isa);
-  const bool takes = by && by->lanes == layout->panel && passes_precision(e, node) == KERN_PRECISION_BF16;
+  const bool takes = by && by->lanes == layout->panel && passes_precision(e, node) == KERN_PRECISION_BF16 &&
+                     !passes_int(node, "quantise_activations");
   const kern_row *states = kern_select(form->family, TD_BF16, e->setting->isa);
   *tiles = takes && states && states->lanes == layout->panel && fills_tiles(e, node, layout->hidden);
   return takes &&
@@ -150,6 +152,19 @@ static td_status add_inputs(passes_edit *e, ir_node id, const kern_recurrent *la
   return passes_add(e, id, OP_td_linear, spec, NULL, sums);
 }
 
+/* x, rounded to 8 bits of its range. */
+static td_status quantise_inputs(passes_edit *e, ir_node id, ir_value *x) {
+  ir_value in[3] = {*x};
+  const base_arg f32 = ARG_DTYPE("dtype", TD_F32);
+  TRY(passes_add(e, id, OP_td_dynamic_quantize_linear, (ir_new_node){.in = x, .in_count = 1, .out_count = 3}, NULL,
+                 &in[0]));
+  const ir_node_def *found = ir_node_of(e->graph, ir_value_of(e->graph, in[0])->node);
+  in[1] = found->out[1];
+  in[2] = found->out[2];
+  const ir_new_node spec = {.in = in, .in_count = 3, .args = &f32, .arg_count = 1};
+  return passes_add(e, id, OP_td_dequantize_linear, spec, NULL, x);
+}
+
 static td_status rewrite(passes_edit *e, ir_node id, const struct form *form, const kern_recurrent *layout) {
   const ir_node_def *node = ir_node_of(e->graph, id);
   bool lstm = form->family == KERN_LSTM;
@@ -160,9 +175,12 @@ static td_status rewrite(passes_edit *e, ir_node id, const struct form *form, co
                      ARG_INT("directions", layout->directions),
                      ARG_BOOL("reverse", strcmp(passes_str(node, "direction"), "reverse") == 0),
                      ARG_BOOL("batch_first", passes_int(node, "batch_first")),
-                     form->gates == 1 ? ARG_BOOL("relu", strcmp(form->activations, "Relu") == 0)
-                                      : ARG_BOOL("linear_before_reset", passes_int(node, "linear_before_reset"))};
-  ir_new_node spec = {.in = in, .in_count = in_count, .out_count = outputs, .args = args, .arg_count = lstm ? 5 : 6};
+                     form->gates == 1   ? ARG_BOOL("relu", strcmp(form->activations, "Relu") == 0)
+                     : form->gates == 3 ? ARG_BOOL("linear_before_reset", passes_int(node, "linear_before_reset"))
+                                        : ARG_BOOL("quantise", passes_int(node, "quantise_activations"))};
+  ir_new_node spec = {.in = in, .in_count = in_count, .out_count = outputs, .args = args, .arg_count = 6};
+  if (passes_int(node, "quantise_activations")) TRY(quantise_inputs(e, id, &in[0]));
+  node = ir_node_of(e->graph, id);
   if (has(node, H0)) in[4] = node->in[H0];
   if (lstm && has(node, C0)) in[5] = node->in[C0];
   if (has(node, LENGTHS)) in[6] = node->in[LENGTHS];

@@ -88,10 +88,11 @@ static bool close_elements(const base_tensor *x, const base_tensor *y, double at
  * double, as references do, in another order; whole numbers are exact. */
 typedef enum agreement { EXACTLY, BUT_NAN, CLOSELY } agreement;
 
-static bool has_bf16(const subject *s) {
-  bool has = false;
-  for (uint32_t i = 0; i < s->c.in_count; i++) has |= !s->c.absent[i] && s->c.in[i].dtype == TD_BF16;
-  return has;
+static bool rounds(const subject *s) {
+  bool does = false;
+  for (uint32_t i = 0; i < s->c.in_count; i++) does |= !s->c.absent[i] && s->c.in[i].dtype == TD_BF16;
+  for (uint32_t i = 0; i < s->c.arg_count; i++) does |= strcmp(s->c.args[i].name, "quantise") == 0 && s->c.args[i].i;
+  return does;
 }
 
 static bool agree(const subject *s, const base_tensor *x, const base_tensor *y, agreement how) {
@@ -100,7 +101,7 @@ static bool agree(const subject *s, const base_tensor *x, const base_tensor *y, 
   if (how == CLOSELY && step > 0) return close_elements(x, y, fmax(0x1p-24, (double)op->atol), step);
   if (how == CLOSELY && x->dtype == TD_F64) return close_elements(x, y, 1e-12, 1e-12);
   if (how == EXACTLY || (how == CLOSELY && x->dtype != TD_F32)) return same_elements(x, y);
-  const float atol = op->rounded > 0 && has_bf16(s) ? op->rounded : op->atol;
+  const float atol = op->rounded > 0 && rounds(s) ? op->rounded : op->atol;
   return how == BUT_NAN ? close_elements(x, y, 0, 0) : close_elements(x, y, (double)atol, (double)op->rtol);
 }
 

@@ -77,7 +77,7 @@ static void inputs_are_a_product_of_their_own(void **state) {
                      "pairs = false, act = \"none\", act_a = 0, act_b = 0, act_late = false, in_front = false}"
                      ": f32[n, 2, 64]\n"
                      "%5 = td::lstm_packed(%4, -, %3, -, -, -) {hidden = 1, panel = 16, directions = 1, "
-                     "reverse = false, batch_first = false}: f32[n, 1, 2, 1]\n"
+                     "reverse = false, batch_first = false, quantise = false}: f32[n, 1, 2, 1]\n"
                      "output \"y\" %5\n",
                      1);
 }
@@ -120,9 +120,30 @@ static void states_take_tiles_where_they_are_many(void **state) {
   if (!has_pairs("avx512")) assert_int_equal(states_of("avx512", "n", 48), TD_F32);
 }
 
+/* x is rounded by nodes of the graph, the state by the kernel. */
+static void what_is_quantised_is_packed_too(void **state) {
+  (void)state;
+  expect_change_with(
+      &(passes_setting){.isa = level_of("avx512")}, "recurrent",
+      "input %0 \"x\": f32[n, 2, 2]\n"
+      "const %1: f32[1, 4, 2] = {1, 2, 3, 4, 5, 6, 7, 8}\n"
+      "const %2: f32[1, 4, 1] = {0.5, -0.25, 0.125, 1}\n"
+      "%3 = td::lstm(%0, %1, %2) {quantise_activations = true}\n"
+      "output \"y\" %3\n",
+      "input %0 \"x\": f32[n, 2, 2]\n"
+      "const %1: f32[128] = {" GATES(1, 3, 5, 7) ", " GATES(2, 4, 6, 8) "}\n"
+      "const %2: f32[64] = {" GATES(0.5, -0.25, 0.125, 1) "}\n"
+      "%3, %4, %5 = td::dynamic_quantize_linear(%0) {reduce_range = false, least = 0}: u8[n, 2, 2], f32[], u8[]\n"
+      "%6 = td::dequantize_linear(%3, %4, %5) {axis = 1, block_size = 0, dtype = f32}: f32[n, 2, 2]\n"
+      "%7 = td::lstm_packed(%6, %1, %2, -, -, -) {hidden = 1, panel = 16, directions = 1, reverse = false, "
+      "batch_first = false, quantise = true}: f32[n, 1, 2, 1]\n"
+      "output \"y\" %7\n",
+      1);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(a_result_is_replaced_by_its_own),
-                                     cmocka_unit_test(inputs_are_a_product_of_their_own),
-                                     cmocka_unit_test(states_take_tiles_where_they_are_many)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_result_is_replaced_by_its_own), cmocka_unit_test(inputs_are_a_product_of_their_own),
+      cmocka_unit_test(states_take_tiles_where_they_are_many), cmocka_unit_test(what_is_quantised_is_packed_too)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

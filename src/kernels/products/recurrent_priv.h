@@ -36,6 +36,7 @@ typedef struct recurrent_layer {
   int64_t padded, width; /* units of all panels; their sums */
   bool reverse, batch_first, linear_before_reset;
   bool plain, relu; /* the gates are units of their own */
+  bool quantise;    /* r meets a state of 8 bits: `kept` */
   bool made;        /* x is the sums of the inputs, of all directions */
   bool narrow;      /* r is tiles of bf16 */
   bool rests;       /* and the states two numbers of it */
@@ -57,7 +58,7 @@ typedef struct recurrent_block {
   float *sums;              /* [steps of a chunk, count, panels, gates, V_LANES]: width */
   float *state, *next;      /* [rows, padded] */
   float *memory;            /* the same: c of an LSTM, z of a GRU */
-  float *kept;              /* the same: the reset state of a GRU */
+  float *kept;              /* the same: the reset state of a GRU, the rounded one of an LSTM */
   float *transposed;        /* x, [input, V_LANES]: of as many steps */
   /* Where r is tiles: the state, and behind those of all sequences what rounding took; [rows or 2 * count,
    * kern_recurrent_tiled(hidden)]. */

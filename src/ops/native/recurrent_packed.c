@@ -15,7 +15,7 @@
 #include <math.h>
 
 enum { X, W, R, BIAS, H0, C0, LENGTHS, OPERANDS };
-static const ir_attr lstm_attrs[] = {KERN_RECURRENT_LIST(OPS_ATTR_ROW)};
+static const ir_attr lstm_attrs[] = {KERN_RECURRENT_LIST(OPS_ATTR_ROW) KERN_LSTM_LIST(OPS_ATTR_ROW)};
 static const ir_attr gru_attrs[] = {KERN_RECURRENT_LIST(OPS_ATTR_ROW) KERN_GRU_LIST(OPS_ATTR_ROW)};
 static const ir_attr rnn_attrs[] = {KERN_RECURRENT_LIST(OPS_ATTR_ROW) KERN_RNN_LIST(OPS_ATTR_ROW)};
 
@@ -111,9 +111,10 @@ static td_status infer_rnn(ir_infer *ctx) { return infer_packed(ctx, 1); }
 typedef struct direction {
   const base_f32 *x, *w, *r, *bias;
   int64_t time, batch, input, hidden, gates, panel, index, count;
-  bool backward, batch_first, linear_before_reset, relu;
+  bool backward, batch_first, linear_before_reset, relu, quantise;
   const base_i64 *lengths;                  /* NULL: all are `time` */
   double *state, *memory, *sums, *products; /* [hidden], and per gate [4 * hidden] */
+  double *rounded;                          /* [hidden] */
 } direction;
 
 /* Sum over k of row[k] and the packed weight of a gate of `unit`; `of` counts the rows k. */
@@ -170,6 +171,21 @@ static void rnn_step(const direction *d) {
   }
 }
 
+/* The state to 255 steps of its range, in f32, as kernels do. */
+static void quantise_state(const direction *d) {
+  float low = 0, high = 0;
+  for (int64_t u = 0; u < d->hidden; u++) {
+    low = fminf(low, (float)d->state[u]);
+    high = fmaxf(high, (float)d->state[u]);
+  }
+  const float scale = (high - low) / UINT8_MAX,
+              zero = scale > 0 ? nearbyintf(fminf(fmaxf(-low / scale, 0), UINT8_MAX)) : 0;
+  for (int64_t u = 0; u < d->hidden; u++) {
+    const float q = fminf(fmaxf(nearbyintf((float)d->state[u] / scale) + zero, 0), UINT8_MAX);
+    d->rounded[u] = scale > 0 ? (double)((q - zero) * scale) : 0;
+  }
+}
+
 static void run_sequence(const base_call *call, const direction *d, int64_t b, const base_f32 *h0, const base_f32 *c0,
                          void (*step)(const direction *d)) {
   int64_t row = d->batch_first ? b * d->count + d->index : d->index * d->batch + b;
@@ -183,11 +199,13 @@ static void run_sequence(const base_call *call, const direction *d, int64_t b, c
     const bool inside = i < length;
     int64_t t = d->backward && inside ? length - 1 - i : i;
     const base_f32 *x = d->x + (d->batch_first ? b * d->time + t : t * d->batch + b) * d->input;
+    if (inside && d->quantise) quantise_state(d);
     for (int64_t gate = 0; inside && gate < d->gates; gate++)
       for (int64_t u = 0; u < d->hidden; u++) {
         d->sums[gate * d->hidden + u] =
             d->w ? bias_of(d, gate, u) + product(d, d->w, d->input, gate, u, x, NULL) : (double)x[sum_of(d, gate, u)];
-        d->products[gate * d->hidden + u] = product(d, d->r, d->hidden, gate, u, NULL, d->state);
+        d->products[gate * d->hidden + u] =
+            product(d, d->r, d->hidden, gate, u, NULL, d->quantise ? d->rounded : d->state);
       }
     if (inside) step(d);
     int64_t at = d->batch_first ? (b * d->time + t) * d->count + d->index : (t * d->count + d->index) * d->batch + b;
@@ -245,6 +263,7 @@ static td_status run_packed(const base_call *call, int64_t gates, void (*step)(c
                  .count = layout.directions,
                  .batch_first = batch_first,
                  .linear_before_reset = gates == 3 && base_attr_int(call->attrs, KERN_GRU_LINEAR_BEFORE_RESET),
+                 .quantise = gates == 4 && base_attr_int(call->attrs, KERN_LSTM_QUANTISE),
                  .relu = gates == 1 && base_attr_int(call->attrs, KERN_RNN_RELU)};
   TRY(check_operands(call, &layout, d.input, d.batch));
   for (uint32_t i = 0; i < LENGTHS; i++)
@@ -255,11 +274,12 @@ static td_status run_packed(const base_call *call, int64_t gates, void (*step)(c
   for (int64_t b = 0; d.lengths && b < d.batch; b++)
     if (d.lengths[b] < 0 || d.lengths[b] > d.time)
       return ops_fail(call, "a sequence length is outside [0, %lld]", (long long)d.time);
-  d.state = base_call_scratch(call, (size_t)d.hidden, 10 * sizeof *d.state);
+  d.state = base_call_scratch(call, (size_t)d.hidden, 11 * sizeof *d.state);
   if (!d.state) return base_no_memory(call->err, "scratch");
   d.memory = d.state + d.hidden;
   d.sums = d.memory + d.hidden;
   d.products = d.sums + 4 * d.hidden;
+  d.rounded = d.products + 4 * d.hidden;
   int64_t padded = (d.hidden + d.panel - 1) / d.panel * d.panel;
   for (d.index = 0; d.index < d.count; d.index++) {
     d.backward = d.index == 1 || base_attr_int(call->attrs, KERN_RECURRENT_REVERSE);
@@ -372,8 +392,8 @@ static bool case_bias(ir_case *c, const kern_recurrent *r, bool separate) {
 static bool cases_of(ir_case *c, uint32_t number, int64_t gates) {
   const uint32_t count = OPS_COUNT(packed_rows) * OPS_COUNT(packed_panels);
   const uint32_t kind = number / count;
-  const bool sums = kind == 1 || kind == 2, tiles = kind >= 2; /* x is the sums of its inputs; r is bf16 */
-  if (kind > (gates > 1 ? 3 : 0)) return false;
+  const bool sums = kind == 1 || kind == 2, tiles = kind == 2 || kind == 3; /* x is the sums of inputs; r is bf16 */
+  if (kind > (gates == 4 ? 4 : gates > 1 ? 3 : 0)) return false;
   const struct packed_case *p = &packed_rows[number % OPS_COUNT(packed_rows)];
   const int64_t vectors = gates == 1 ? KERN_PLAIN_VECTORS : 1;
   kern_recurrent r = {p->directions, gates, p->hidden,
@@ -383,6 +403,7 @@ static bool cases_of(ir_case *c, uint32_t number, int64_t gates) {
   ops_case_arg(c, ARG_INT("directions", r.directions));
   ops_case_arg(c, ARG_BOOL("reverse", p->reverse));
   ops_case_arg(c, ARG_BOOL("batch_first", p->batch_first));
+  if (gates == 4) ops_case_arg(c, ARG_BOOL("quantise", kind == 4));
   if (gates == 3) ops_case_arg(c, ARG_BOOL("linear_before_reset", p->linear_before_reset));
   if (gates == 1) ops_case_arg(c, ARG_BOOL("relu", p->linear_before_reset));
   int64_t outer = p->batch_first ? p->batch : p->time, inner = p->batch_first ? p->time : p->batch;

@@ -6,6 +6,8 @@
 #include "kernels/simd/pairs_priv.h"
 #include "kernels/tuning.h"
 
+#include <math.h>
+
 #include "base/size.h"
 #include "base/team.h"
 
@@ -110,8 +112,30 @@ static void halve_states(const block *k) {
   }
 }
 
+/* Rounds states to 255 steps of the range of each; what lies behind its units is 0, and in every range. */
+static void quantise_states(const block *k) {
+  const layer *l = k->l;
+  for (int64_t row = 0; row < k->count; row++) {
+    const float *state = k->state + row * l->padded;
+    float *to = k->kept + row * l->padded;
+    vf low = v_zero(), high = v_zero();
+    for (int64_t i = 0; i < l->padded; i += V_LANES) {
+      low = v_min(v_load(state + i), low); /* of what is no number the other one */
+      high = v_max(v_load(state + i), high);
+    }
+    const float least = v_lowest(low), steps = UINT8_MAX, scale = (v_highest(high) - least) / steps,
+                zero = scale > 0 ? nearbyintf(fminf(fmaxf(-least / scale, 0), steps)) : 0;
+    const vf by = v_set(scale), at = v_set(zero);
+    for (int64_t i = 0; i < l->padded; i += V_LANES) {
+      const vf q = v_min(v_set(steps), v_max(v_zero(), v_add(v_round(v_div(v_load(state + i), by)), at)));
+      v_store(to + i, scale > 0 ? v_mul(v_sub(q, at), by) : v_zero());
+    }
+  }
+}
+
 static void run_step(block *k, recurrent_panels *const *phases, int64_t step, int64_t slot) {
   if (k->l->narrow) halve_states(k);
+  if (k->l->quantise) quantise_states(k);
   run_panels(k, phases[0], step, slot);
   if (phases[1] && !k->l->linear_before_reset) run_panels(k, phases[1], step, slot);
   swap_states(k);
@@ -240,6 +264,7 @@ static td_status open_layer(const base_call *call, const cell *c, bool plain, la
                .batch_first = base_attr_int(attrs, KERN_RECURRENT_BATCH_FIRST),
                .linear_before_reset = c->gates == 3 && base_attr_int(attrs, KERN_GRU_LINEAR_BEFORE_RESET),
                .plain = plain,
+               .quantise = !plain && c->gates == 4 && base_attr_int(attrs, KERN_LSTM_QUANTISE),
                .relu = plain && base_attr_int(attrs, KERN_RNN_RELU),
                .gates = c->gates,
                .units = plain ? KERN_PLAIN_VECTORS * V_LANES : V_LANES,

@@ -573,13 +573,13 @@ enum { MOST_CAST = 1 << 16 }; /* elements: of a scale or zero point for each cha
 
 static td_status visit_cast(passes_edit *e, ir_node id, const ir_node_def *node) {
   const base_tensor *t = passes_constant(e, node, 0);
-  if (!t || base_tensor_numel(t) > MOST_CAST) return TD_OK;
+  if (!t || node->in_count != 1 || base_tensor_numel(t) > MOST_CAST) return TD_OK;
   const base_value in = {.kind = BASE_TENSOR, .tensor = *t}, *at = &in;
   base_value out;
   td_error ignored;
   const td_status status = ir_evaluate(node->op, node->attrs, &at, 1, e->graph->arena, &out, 1, &ignored);
   if (status == TD_NO_RESOURCE) return base_no_memory(e->err, "a scale");
-  if (status != TD_OK || node->in_count != 1) return TD_OK; /* it fails when it runs */
+  if (status != TD_OK) return TD_OK; /* it fails when it runs */
   ir_value made;
   TRY(ir_add_constant(e->graph, &out.tensor, NULL, &made, e->err));
   return passes_take_place(e, id, made);

@@ -180,7 +180,7 @@ aten_value aten_lower_q_map(aten_args *c) {
   uint32_t count = 0;
   const char *at = strchr(c->row->data, ' ');
   const size_t length = (size_t)(at - c->row->data);
-  BASE_ASSERT(length < sizeof name && strlen(at) <= MOST_ARGS);
+  BASE_ASSERT(length < sizeof name && strlen(at) <= 1 + MOST_ARGS + 1);
   memcpy(name, c->row->data, length);
   name[length] = 0;
   for (at++; *at && *at != 'r'; at++) args[count++] = mapped(c, *at);

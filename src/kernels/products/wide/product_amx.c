@@ -33,7 +33,7 @@ td_status KERN_PART_NAME(linear_i8_amx)(const base_call *call) {
   if (p.image.c.out_size == 0 || n == 0) return TD_OK;
   if (!kern_i8_layout_of(n, k, p.i8.s.panel, p.i8.s.depth, &p.i8.l))
     return base_fail(call->err, TD_BAD_ARGUMENT, NULL, -1, "td::linear_i8: %lld elements a row", (long long)k);
-  if (p.i8.s.x_scale == 0) I8_NAME(i8_find_range)(x->data, p.image.c.out_size * k, &p.i8.s);
+  if (p.i8.s.x_scale <= 0) I8_NAME(i8_find_range)(x->data, p.image.c.out_size * k, &p.i8.s);
   return multiply(call, &p);
 }
 

@@ -298,7 +298,8 @@ static td_status open_block(const layer *l, block *k) {
   k->kept = base_call_scratch(l->call, states, sizeof(float));
   const size_t halves = l->narrow ? (size_t)(2 * l->rows * kern_recurrent_tiled(l->hidden)) : 0;
   k->halves = base_call_scratch(l->call, halves, sizeof *k->halves);
-  if (k->halves) memset(k->halves, 0, halves * sizeof *k->halves); /* also behind a state */
+  if (k->halves) memset(k->halves, 0, halves * sizeof *k->halves);          /* also behind a state */
+  if (k->kept && l->quantise) memset(k->kept, 0, states * sizeof *k->kept); /* rows past the block's */
   return k->sums && k->transposed && k->state && k->next && k->memory && k->kept && k->halves
              ? TD_OK
              : base_no_memory(l->call->err, "scratch");

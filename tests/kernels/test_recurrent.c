@@ -56,12 +56,18 @@ static void narrow_states(layer *l, const kern_recurrent *packing) {
 }
 
 /* Where r is tiles, x is the sums of its inputs. */
+/* `option`: the relu of a plain layer, the form of a GRU, states of 8 bits of an LSTM. */
 static layer make_layer(const kern_row *row, td_dtype r_type, const shape *s, int64_t gates, bool option) {
   const int64_t panel = row->lanes * (gates == 1 ? KERN_PLAIN_VECTORS : 1);
-  const base_arg args[] = {
-      ARG_INT("hidden", s->hidden),         ARG_INT("panel", panel),
-      ARG_INT("directions", s->directions), ARG_BOOL("reverse", s->reverse),
-      ARG_BOOL("batch_first", true),        ARG_BOOL(gates == 1 ? "relu" : "linear_before_reset", option)};
+  const base_arg args[] = {ARG_INT("hidden", s->hidden),
+                           ARG_INT("panel", panel),
+                           ARG_INT("directions", s->directions),
+                           ARG_BOOL("reverse", s->reverse),
+                           ARG_BOOL("batch_first", true),
+                           ARG_BOOL(gates == 1   ? "relu"
+                                    : gates == 3 ? "linear_before_reset"
+                                                 : "quantise",
+                                    option)};
   const kern_recurrent packing = {s->directions, gates, s->hidden, panel};
   const bool tiles = r_type == TD_BF16;
   const int64_t input = tiles ? kern_recurrent_columns(&packing) : s->input;
@@ -72,7 +78,7 @@ static layer make_layer(const kern_row *row, td_dtype r_type, const shape *s, in
   size_t w = 0, r = 0, bias = 0;
   assert_true(kern_recurrent_count(&packing, s->input, &w) && kern_recurrent_count(&packing, s->hidden, &r) &&
               kern_recurrent_bias_count(&packing, &bias));
-  l.k = (run_kernel){.row = row, .attrs = base_attrs_make(l.arena, args, gates == 4 ? 5 : 6)};
+  l.k = (run_kernel){.row = row, .attrs = base_attrs_make(l.arena, args, 6)};
   l.x = run_floats(BATCH * l.x_each, 7);
   l.y = run_floats(BATCH * l.y_each, 8);
   if (!tiles) l.w = packed(&l, W, w);
@@ -156,6 +162,7 @@ static void check_family(kern_family family, td_dtype r_type, int64_t gates, boo
 
 static void check_families(check_fn check) {
   check_family(KERN_LSTM, TD_F32, 4, false, check);
+  check_family(KERN_LSTM, TD_F32, 4, true, check);
   check_family(KERN_LSTM, TD_BF16, 4, false, check);
   check_family(KERN_GRU, TD_F32, 3, false, check);
   check_family(KERN_GRU, TD_F32, 3, true, check);

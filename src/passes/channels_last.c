@@ -347,12 +347,13 @@ static td_status flatten_pixel(passes_edit *e, ir_node id, ir_value t) {
  * `id` is asked for. None: these do not say it. */
 static td_status view_last(passes_edit *e, ir_node id, ir_value t, const ir_type *to, ir_value *made) {
   const ir_node_def node = *ir_node_of(e->graph, id);
-  int64_t order[BASE_MAX_RANK], sizes[BASE_MAX_RANK];
+  int64_t order[BASE_MAX_RANK];
   ir_type last = *to;
   ir_value in[2] = {t}, index;
   passes_order_last(to->rank, order);
   for (int32_t i = 0; i < to->rank; i++) last.dims[i] = to->dims[order[i]];
-  if (passes_view_sizes(ir_type_of(e->graph, t), &last, sizes)) return passes_view(e, id, t, &last, made);
+  TRY(passes_view(e, id, t, &last, made));
+  if (made->id) return TD_OK;
   TRY(ir_add_ints(e->graph, order, (uint32_t)to->rank, &index, e->err));
   TRY(passes_select(e, id, node.in[1], 0, index, &in[1]));
   TRY(passes_add(e, id, OP_aten_view, (ir_new_node){.in = in, .in_count = 2}, NULL, made));

@@ -135,13 +135,15 @@ static td_status move_ones(passes_edit *e, ir_node at, const ir_type *result, ir
 static td_status reshape_operand(passes_edit *e, ir_node at, const ir_type *from, const ir_type *to, ir_value *v,
                                  bool *done) {
   ir_type result;
-  int64_t sizes[BASE_MAX_RANK];
   const ir_type *t = ir_type_of(e->graph, *v);
   *done = reshaped(&e->graph->dims, t, from, to, &result);
   if (!*done || ir_type_equal(t, &result)) return TD_OK;
   if (!is_dense(e, *v)) return move_ones(e, at, &result, v, done);
-  *done = passes_view_sizes(t, &result, sizes);
-  return *done ? passes_view(e, at, *v, &result, v) : TD_OK;
+  ir_value viewed;
+  TRY(passes_view(e, at, *v, &result, &viewed));
+  *done = viewed.id != 0;
+  if (*done) *v = viewed;
+  return TD_OK;
 }
 
 /* ---- one view ---- */

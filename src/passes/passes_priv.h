@@ -78,7 +78,7 @@ ir_value passes_transposed(passes_edit *e, ir_value v);
 /* The sizes of `to` as aten::view takes them where its operand has those of `from`: one that is open is -1; of several,
  * those that stand in the same place of `from` are 0, copied. False: there is no saying it so, or a size is 0. */
 bool passes_view_sizes(const ir_type *from, const ir_type *to, int64_t *sizes);
-/* `v`, dense, viewed with the dims of `to`, which passes_view_sizes has, in front of `at`. */
+/* `v`, dense, viewed with the dims of `to`, in front of `at`; none: passes_view_sizes does not have them. */
 td_status passes_view(passes_edit *e, ir_node at, ir_value v, const ir_type *to, ir_value *out);
 /* The node that makes `v` of numbers with a scale, as passes_producer; NULL: another one does. */
 ir_node_def *passes_dequantised(passes_edit *e, ir_value v);

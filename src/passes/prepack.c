@@ -431,9 +431,8 @@ static bool winograd_layer(const passes_edit *e, const ir_node_def *node, const 
   *l = (kern_winograd_layer){
       .planes = 1, .depth = 1, .groups = groups, .channels_in = w->dims[1], .channels = w->dims[0] / groups};
   int64_t *const sizes[] = {&l->planes, &l->height, &l->width};
-  for (int32_t i = 0; i < rank - 2; i++) {
+  for (int32_t i = 0; i < rank - 2; i++)
     if (!passes_assume_size(e->graph, y->dims[1 + i], sizes[5 - rank + i])) return false;
-  }
   if (rank == 5) l->depth = w->dims[2];
   for (int32_t i = 0; i < 2; i++) {
     l->dilation[i] = dilations ? dilation[rank - 4 + i] : 1;

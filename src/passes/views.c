@@ -41,7 +41,6 @@ static const ir_node_def *movable_linear(passes_edit *e, ir_value v, const ir_ty
 /* `v`, dense, with the dims of `type`; only the last axis of what a linear takes may differ. None: a view does not say
  * these. */
 static td_status reshape(passes_edit *e, ir_node at, ir_value v, const ir_type *type, ir_value *out) {
-  int64_t sizes[BASE_MAX_RANK];
   const ir_node_def *node;
   bool alone = true; /* nobody else sees what is passed by */
   while ((node = passes_producer(e, v, OP_aten_view)) && is_dense(e, node->in[0])) {
@@ -63,8 +62,7 @@ static td_status reshape(passes_edit *e, ir_node at, ir_value v, const ir_type *
         .in = in, .in_count = linear.in_count, .args = args, .arg_count = ir_node_args(&linear, args)};
     if (in[0].id) return passes_add(e, at, OP_td_linear, spec, &linear, out);
   }
-  *out = IR_NO_VALUE;
-  return passes_view_sizes(ir_type_of(e->graph, v), type, sizes) ? passes_view(e, at, v, type, out) : TD_OK;
+  return passes_view(e, at, v, type, out);
 }
 
 static td_status reshape_instead(passes_edit *e, ir_node at, ir_value v) {

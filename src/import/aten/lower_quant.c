@@ -154,14 +154,6 @@ aten_value aten_lower_q_linear_dynamic(aten_args *c) {
   ir_value y = aten_linear_dynamic(c, aten_in(c, 0), &c->args[1], aten_get_bool(c, 2));
   return aten_ret(c, c->row->data ? IR_EMIT(c->b, "aten::relu", y) : y);
 }
-/* add, mul, add_relu, mul_relu (qa, qb, scale, zero_point); data: the operator, "+r" with relu */
-aten_value aten_lower_q_binary(aten_args *c) {
-  bool relu = c->row->data[0] == 'r';
-  const char *op = relu ? c->row->data + 1 : c->row->data;
-  ir_value y = aten_binary(c->a, op, real_of(c, &c->args[0]), real_of(c, &c->args[1]));
-  if (relu) y = IR_EMIT(c->b, "aten::relu", y);
-  return requantised(c, y, 2);
-}
 /* The operand of a call that `at` stands for: a digit is that of this call, its real values where it is quantised; `-`
  * is nothing, `z` a zero, `t` and `f` are true and false. */
 static aten_value mapped(aten_args *c, char at) {
@@ -171,8 +163,8 @@ static aten_value mapped(aten_args *c, char at) {
   const aten_value *v = &c->args[at - '0'];
   return v->kind == ATEN_TENSOR ? aten_dequantised(c->a, v) : *v;
 }
-/* hardswish, layer_norm and so on (qx, ..., output_scale, output_zero_point); data: the operator of real numbers and
- * its operands, with an `r` at the end where a relu follows. */
+/* hardswish, layer_norm, add and so on (qx, ..., output_scale, output_zero_point); data: the operator of real numbers
+ * and its operands, with an `r` at the end where a relu follows. */
 aten_value aten_lower_q_map(aten_args *c) {
   enum { MOST_ARGS = 10 };
   aten_value args[MOST_ARGS];

@@ -178,11 +178,11 @@ static void quantise_state(const direction *d) {
     low = fminf(low, (float)d->state[u]);
     high = fmaxf(high, (float)d->state[u]);
   }
-  const float scale = (high - low) / UINT8_MAX,
-              zero = scale > 0 ? nearbyintf(fminf(fmaxf(-low / scale, 0), UINT8_MAX)) : 0;
+  kern_i8_scales s = {0};
+  kern_i8_range(low, high, &s);
   for (int64_t u = 0; u < d->hidden; u++) {
-    const float q = fminf(fmaxf(nearbyintf((float)d->state[u] / scale) + zero, 0), UINT8_MAX);
-    d->rounded[u] = scale > 0 ? (double)((q - zero) * scale) : 0;
+    const float q = fminf(fmaxf(nearbyintf((float)d->state[u] / s.x_scale) + s.x_zero, 0), UINT8_MAX);
+    d->rounded[u] = s.x_scale > 0 ? (double)((q - s.x_zero) * s.x_scale) : 0;
   }
 }
 

@@ -2,11 +2,10 @@
  * td::rnn_packed; weights as recurrent.h says). A task is a block (recurrent_priv.h): one direction of up to
  * RECURRENT_ROWS sequences. Where there are fewer of them than workers, all workers compute one block after the other
  * together, each some panels of every step. */
+#include "kernels/products/pack_i8.h"
 #include "kernels/products/recurrent_priv.h"
 #include "kernels/simd/pairs_priv.h"
 #include "kernels/tuning.h"
-
-#include <math.h>
 
 #include "base/size.h"
 #include "base/team.h"
@@ -123,12 +122,12 @@ static void quantise_states(const block *k) {
       low = v_min(v_load(state + i), low); /* of what is no number the other one */
       high = v_max(v_load(state + i), high);
     }
-    const float least = v_lowest(low), steps = UINT8_MAX, scale = (v_highest(high) - least) / steps,
-                zero = scale > 0 ? nearbyintf(fminf(fmaxf(-least / scale, 0), steps)) : 0;
-    const vf by = v_set(scale), at = v_set(zero);
+    kern_i8_scales s = {0};
+    kern_i8_range(v_lowest(low), v_highest(high), &s);
+    const vf by = v_set(s.x_scale), at = v_set(s.x_zero);
     for (int64_t i = 0; i < l->padded; i += V_LANES) {
-      const vf q = v_min(v_set(steps), v_max(v_zero(), v_add(v_round(v_div(v_load(state + i), by)), at)));
-      v_store(to + i, scale > 0 ? v_mul(v_sub(q, at), by) : v_zero());
+      const vf q = v_min(v_set(UINT8_MAX), v_max(v_zero(), v_add(v_round(v_div(v_load(state + i), by)), at)));
+      v_store(to + i, s.x_scale > 0 ? v_mul(v_sub(q, at), by) : v_zero());
     }
   }
 }

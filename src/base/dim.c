@@ -1,6 +1,6 @@
 /* dim.c -- size expressions. Canonical form: constants fold; in a product the constant stands left; sums of a common
  * base fold their constants, sums of multiples of a base are one multiple; a division by a factor of a product cancels
- * it. That is enough for the sizes that exporters write (views of batch*seq, halves, strides), and anything else stays
+ * it, and one by a number is a floor that holds no multiple of it and no other division. That is enough for the sizes that exporters write (views of batch*seq, halves, strides), and anything else stays
  * a plain expression: never wrong, only less equal. */
 #include "base/dim.h"
 #include "base/size.h"
@@ -209,22 +209,28 @@ static base_dim divide_exactly(base_dims *dims, base_dim a, base_dim b) {
   return taken == by.count ? product_dim(dims, &left) : BASE_DIM_NONE;
 }
 
-/* a + c, where c is a number: (base + k) + c is one sum. */
-static base_dim add_number(base_dims *dims, base_dim a, int64_t c) {
-  int64_t k;
-  if (c == 0) return a;
-  if (is_op(dims, a, BASE_DIM_ADD)) {
-    base_dim_node n = *node_of(dims, a);
-    if (number_of(n.b, &k) && !__builtin_add_overflow(k, c, &k)) return add_number(dims, n.a, k);
-  }
-  return intern(dims, BASE_DIM_ADD, a, base_dim_number(c));
-}
-
 /* k * x as k and x; any other expression is once itself. */
 static base_dim without_factor(const base_dims *dims, base_dim d, int64_t *k) {
   if (is_op(dims, d, BASE_DIM_MUL) && number_of(node_of(dims, d)->a, k)) return node_of(dims, d)->b;
   *k = 1;
   return d;
+}
+
+/* a + c, where c is a number: (base + k) + c is one sum, and so is k * (base + x) + c. */
+static base_dim add_number(base_dims *dims, base_dim a, int64_t c) {
+  int64_t k, x, scaled;
+  if (c == 0) return a;
+  if (is_op(dims, a, BASE_DIM_ADD)) {
+    base_dim_node n = *node_of(dims, a);
+    if (number_of(n.b, &k) && !__builtin_add_overflow(k, c, &k)) return add_number(dims, n.a, k);
+  }
+  const base_dim factor = without_factor(dims, a, &k);
+  if (factor != a && is_op(dims, factor, BASE_DIM_ADD)) {
+    base_dim_node n = *node_of(dims, factor);
+    if (number_of(n.b, &x) && base_mul_i64(k, x, &scaled) && base_add_i64(scaled, c, &scaled))
+      return add_number(dims, base_dim_mul(dims, k, n.a), scaled);
+  }
+  return intern(dims, BASE_DIM_ADD, a, base_dim_number(c));
 }
 
 static base_dim simplify_add(base_dims *dims, base_dim a, base_dim b) {
@@ -299,6 +305,28 @@ static base_dim simplify_broadcast(base_dims *dims, base_dim a, base_dim b) {
   return order(dims, a, b) < 0 ? intern(dims, BASE_DIM_BROADCAST, a, b) : intern(dims, BASE_DIM_BROADCAST, b, a);
 }
 
+/* Of divisions that take another form: what is added there is less, and overflows with no size. */
+enum { DIVISOR_MAX = 1 << 30 };
+
+/* floor(a / y) for a number y > 1: what y divides leaves the division, and divisions of divisions are one, since
+ * floor((floor(x / k) + c) / y) = floor((x + c * k) / (k * y)). */
+static base_dim divide_by_number(base_dims *dims, base_dim a, int64_t y) {
+  int64_t c, k, divisor;
+  const base_dim base = without_number(dims, a, &c);
+  const int64_t rest = floor_mod(c, y);
+  if (rest != c) {
+    const base_dim quotient = base_dim_div(dims, add_number(dims, base, rest), y);
+    return quotient == BASE_DIM_NONE ? quotient : base_dim_add(dims, quotient, floor_div(c, y));
+  }
+  if (without_factor(dims, base, &k) != base && k % y == 0) return divide_exactly(dims, base, y);
+  if (is_op(dims, base, BASE_DIM_FLOORDIV)) {
+    const base_dim_node inner = *node_of(dims, base);
+    if (number_of(inner.b, &k) && k > 0 && base_mul_i64(k, y, &divisor) && divisor <= DIVISOR_MAX)
+      return base_dim_div(dims, base_dim_add(dims, inner.a, c * k), divisor);
+  }
+  return intern(dims, BASE_DIM_FLOORDIV, a, y);
+}
+
 static base_dim simplify_divide(base_dims *dims, base_dim_op op, base_dim a, base_dim b) {
   int64_t y;
   bool number = number_of(b, &y);
@@ -306,7 +334,8 @@ static base_dim simplify_divide(base_dims *dims, base_dim_op op, base_dim a, bas
   if (number && y == 0) return BASE_DIM_NONE;
   base_dim exact = divide_exactly(dims, a, b);
   if (exact != BASE_DIM_NONE) return op == BASE_DIM_MOD ? 0 : exact;
-  return intern(dims, op, a, b);
+  if (!number || y < 0 || y > DIVISOR_MAX || op == BASE_DIM_MOD) return intern(dims, op, a, b);
+  return divide_by_number(dims, op == BASE_DIM_CEILDIV ? base_dim_add(dims, a, y - 1) : a, y);
 }
 
 base_dim base_dim_binary(base_dims *dims, base_dim_op op, base_dim a, base_dim b) {
@@ -417,14 +446,14 @@ static int64_t least(const base_dims *dims, base_dim d) {
   if (number_of(d, &number)) return number;
   if (d == BASE_DIM_NONE) return INT64_MIN;
   const base_dim_node *n = node_of(dims, d);
-  if (n->op == BASE_DIM_SYMBOL) return 0;
+  if (n->op == BASE_DIM_SYMBOL) return dims->symbols.at[n->a].least;
   const int64_t a = least(dims, n->a), b = least(dims, n->b);
   const bool divides = number_of(n->b, &divisor) && divisor > 0;
   switch (n->op) {
     case BASE_DIM_ADD: return a != INT64_MIN && b != INT64_MIN && compute(BASE_DIM_ADD, a, b, &r) ? r : INT64_MIN;
     case BASE_DIM_SUB:
       return a != INT64_MIN && number_of(n->b, &number) && compute(BASE_DIM_SUB, a, number, &r) ? r : INT64_MIN;
-    case BASE_DIM_MUL: return a >= 0 && b >= 0 ? 0 : INT64_MIN;
+    case BASE_DIM_MUL: return a >= 0 && b >= 0 ? compute(BASE_DIM_MUL, a, b, &r) ? r : 0 : INT64_MIN;
     case BASE_DIM_FLOORDIV:
     case BASE_DIM_CEILDIV:
       return divides && a != INT64_MIN && compute(n->op, a, divisor, &r) ? r : a >= 0 && b >= 0 ? 0 : INT64_MIN;
@@ -435,6 +464,39 @@ static int64_t least(const base_dims *dims, base_dim d) {
 }
 
 bool base_dim_not_negative(const base_dims *dims, base_dim d) { return least(dims, d) >= 0; }
+
+/* The one symbol of inputs that `d` holds and never falls with. False: it is none such. */
+static bool grows_with(const base_dims *dims, base_dim d, int64_t *symbol) {
+  int64_t number;
+  if (number_of(d, &number)) return true;
+  if (d == BASE_DIM_NONE) return false;
+  const base_dim_node *n = node_of(dims, d);
+  if (n->op == BASE_DIM_SYMBOL) {
+    const bool same = *symbol < 0 || *symbol == n->a;
+    *symbol = n->a;
+    return same && !dims->symbols.at[n->a].from_data;
+  }
+  const bool scales = n->op == BASE_DIM_FLOORDIV, keeps = n->op == BASE_DIM_ADD || n->op == BASE_DIM_MAX;
+  if (scales ? !number_of(n->b, &number) || number <= 0 : !keeps) return false;
+  return grows_with(dims, n->a, symbol) && grows_with(dims, n->b, symbol);
+}
+
+bool base_dim_at_least(base_dims *dims, base_dim d, int64_t value) {
+  enum { FARTHEST = 1 << 24 }; /* no window asks for more */
+  int64_t symbol = -1, got, low, high = FARTHEST;
+  if (base_dim_known(d) || !grows_with(dims, d, &symbol) || symbol < 0) return false;
+  base_symbol *s = &dims->symbols.at[symbol];
+  low = s->least;
+  if (!base_dim_eval_alike(dims, d, high, &got) || got < value) return false;
+  while (low < high) {
+    const int64_t middle = low + (high - low) / 2;
+    if (base_dim_eval_alike(dims, d, middle, &got) && got >= value) high = middle;
+    else low = middle + 1;
+  }
+  if (high <= s->least) return false;
+  s->least = high;
+  return true;
+}
 
 bool base_dim_from_data(const base_dims *dims, base_dim d) {
   int64_t number;

@@ -36,6 +36,7 @@ typedef struct base_dim_node {
 typedef struct base_symbol {
   const char *name; /* "batch", or "u3" for one that data defines; unique */
   bool from_data;   /* known only when the operator that defines it has run */
+  int64_t least;    /* it is never less */
 } base_symbol;
 
 typedef struct base_dims {
@@ -85,6 +86,9 @@ bool base_dim_solve(const base_dims *dims, base_dim d, int64_t value, const int6
                     int64_t *found, bool *fits);
 /* True when `d` is surely not negative, since symbols are sizes: h, or (h - 1) / 2 + 1. */
 bool base_dim_not_negative(const base_dims *dims, base_dim d);
+/* From now on the one symbol of `d`, which must grow with it, is never so small that `d` is less than `value`. True: it
+ * may be less than was known. Expressions that stand already are not simplified again. */
+bool base_dim_at_least(base_dims *dims, base_dim d, int64_t value);
 /* True when `d` needs a symbol that data defines. */
 bool base_dim_from_data(const base_dims *dims, base_dim d);
 /* The first `count` expressions of the table with numbers for some of its symbols (`values`: one per symbol, negative:

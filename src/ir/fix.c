@@ -1,5 +1,5 @@
-/* fix.c -- a graph for particular sizes: symbols that inputs tell become numbers wherever they stand, and what follows
- * from that is inferred anew. */
+/* fix.c -- a graph for particular sizes: symbols that inputs tell become numbers wherever they stand, or are less open
+ * than they were, and what follows from that is inferred anew. */
 #include "ir/graph_priv.h"
 
 #include <string.h>
@@ -8,6 +8,7 @@ typedef struct fixing {
   ir_graph *g;
   base_dim *fixed; /* per expression of the graph's table, as it was: what it is now */
   bool *news;      /* per value: better known than before */
+  bool contents;   /* infer contents that are not known, too */
   td_error *err;
 } fixing;
 
@@ -72,12 +73,19 @@ static td_status fix_guards(const fixing *f) {
   return TD_OK;
 }
 
+/* A number or a short list of integers of whose contents nothing is known. */
+static bool lacks_contents(const ir_graph *g, const ir_node_def *node) {
+  const ir_info *info = node->out_count == 1 ? &g->values.at[node->out[0].id].info : NULL;
+  return info && info->type.kind == IR_TENSOR && info->type.dtype == TD_I64 && info->type.rank >= 0 &&
+         info->type.rank <= 1 && !info->ints;
+}
+
 /* What data defines stays as it is: it would only get other symbols. */
 static bool should_infer(const fixing *f, const ir_node_def *node) {
   if (node->op->flags & (IR_OP_REGION | IR_OP_DEFINES)) return false;
   for (uint32_t i = 0; i < node->in_count; i++)
     if (f->news[node->in[i].id]) return true;
-  return false;
+  return f->contents && lacks_contents(f->g, node);
 }
 
 static td_status infer_block(const fixing *f, ir_block block) {
@@ -114,11 +122,21 @@ static td_status fix(fixing *f, const ir_size *sizes, uint32_t count, base_arena
   return infer_block(f, f->g->top);
 }
 
-td_status ir_fix_sizes(ir_graph *g, const ir_size *sizes, uint32_t count, td_error *err) {
-  base_arena *scratch = base_arena_new(base_arena_allocator(g->arena));
-  if (!scratch) return base_no_memory(err, "sizes");
-  fixing f = {.g = g, .err = err};
-  const td_status status = fix(&f, sizes, count, scratch);
+static td_status fix_all(fixing *f, const ir_size *sizes, uint32_t count, uint32_t *changes) {
+  base_arena *scratch = base_arena_new(base_arena_allocator(f->g->arena));
+  if (!scratch) return base_no_memory(f->err, "sizes");
+  const td_status status = fix(f, sizes, count, scratch);
+  for (uint32_t v = 1; status == TD_OK && v < f->g->values.count; v++) *changes += f->news[v];
   base_arena_free(scratch);
   return status;
+}
+
+td_status ir_fix_sizes(ir_graph *g, const ir_size *sizes, uint32_t count, td_error *err) {
+  uint32_t changes = 0;
+  return fix_all(&(fixing){.g = g, .err = err}, sizes, count, &changes);
+}
+
+td_status ir_simplify_sizes(ir_graph *g, uint32_t *changes, td_error *err) {
+  *changes = 0;
+  return fix_all(&(fixing){.g = g, .err = err, .contents = true}, NULL, 0, changes);
 }

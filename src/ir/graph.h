@@ -216,6 +216,9 @@ typedef struct ir_size {
 /* Makes these sizes numbers wherever they stand, and infers anew what follows. Errors: TD_BAD_ARGUMENT where there is
  * no such size or a guard of the graph does not allow the value, and those of inference, which name the node. */
 td_status ir_fix_sizes(ir_graph *g, const ir_size *sizes, uint32_t count, td_error *err);
+/* Simplifies all sizes anew, after more of them became known (base_dim_at_least), and infers what follows: sizes as
+ * contents of small tensors, too. *changes: values that are better known. Errors: those of inference. */
+td_status ir_simplify_sizes(ir_graph *g, uint32_t *changes, td_error *err);
 /* Uses of each value, by value id: `counts` has g->values.count entries; results of blocks count. */
 void ir_count_uses(const ir_graph *g, uint32_t *counts);
 

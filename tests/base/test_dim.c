@@ -65,6 +65,52 @@ static void signs_that_are_certain(void **state) {
   assert_false(base_dim_not_negative(d, base_dim_div(d, w, base_dim_add(d, h, -1))));
 }
 
+/* A window of 5 asks for 5 elements, and what is known then. */
+static void bounds_of_windows(void **state) {
+  base_dims *d = *state;
+  base_dim h = base_dim_symbol(d, "h"), w = base_dim_symbol(d, "w"), u = base_dim_fresh(d);
+  base_dim windows = base_dim_add(d, base_dim_div(d, base_dim_add(d, h, -5), 2), 1);
+  assert_false(base_dim_not_negative(d, base_dim_add(d, h, -5)));
+  assert_true(base_dim_at_least(d, windows, 1));
+  assert_true(base_dim_not_negative(d, base_dim_add(d, h, -5)));
+  assert_false(base_dim_not_negative(d, base_dim_add(d, h, -6)));
+  assert_int_equal(base_dim_binary(d, BASE_DIM_MAX, 0, windows), windows);
+  assert_false(base_dim_at_least(d, windows, 1)); /* known */
+  assert_true(base_dim_at_least(d, base_dim_binary(d, BASE_DIM_MAX, windows, 3), 4));
+  assert_true(base_dim_not_negative(d, base_dim_add(d, h, -11)));
+  assert_false(base_dim_not_negative(d, base_dim_add(d, h, -12)));
+  assert_false(base_dim_at_least(d, base_dim_add(d, h, w), 9));  /* which one? */
+  assert_false(base_dim_at_least(d, base_dim_sub(d, 9, w), 1));  /* it falls */
+  assert_false(base_dim_at_least(d, u, 1));                      /* no input tells it */
+  assert_false(base_dim_at_least(d, base_dim_div(d, w, -2), 1)); /* never */
+  assert_false(base_dim_at_least(d, w, INT64_MAX));
+  assert_false(base_dim_at_least(d, 7, 9));
+}
+
+/* Divisions of divisions are one, and what the number divides is outside. */
+static void divisions_by_numbers(void **state) {
+  base_dims *d = *state;
+  base_dim h = base_dim_symbol(d, "h");
+  base_dim by5 = base_dim_div(d, h, 5), by10 = base_dim_div(d, h, 10);
+  assert_int_equal(base_dim_div(d, by5, 2), by10);
+  assert_int_equal(base_dim_div(d, base_dim_add(d, h, -10), 5), base_dim_add(d, by5, -2));
+  assert_int_equal(base_dim_div(d, base_dim_add(d, by5, -4), 2), base_dim_add(d, by10, -2));
+  assert_int_equal(base_dim_div(d, base_dim_add(d, by5, 1), 2), base_dim_div(d, base_dim_add(d, h, 5), 10));
+  assert_int_equal(base_dim_div(d, base_dim_add(d, base_dim_mul(d, 4, h), 3), 2),
+                   base_dim_add(d, base_dim_mul(d, 2, h), 1));
+  assert_int_equal(base_dim_add(d, base_dim_mul(d, 4, base_dim_add(d, by5, -1)), 4), base_dim_mul(d, 4, by5));
+  assert_int_equal(base_dim_binary(d, BASE_DIM_CEILDIV, base_dim_add(d, h, -2), 2),
+                   base_dim_add(d, base_dim_div(d, base_dim_add(d, h, 1), 2), -1));
+  for (int64_t size = 0; size < 40; size++)
+    for (int64_t c = -9; c < 9; c++) {
+      int64_t got;
+      const base_dim e = base_dim_div(d, base_dim_add(d, base_dim_div(d, base_dim_add(d, h, c), 3), c), 4);
+      const int64_t first = (size + c + 300) / 3 - 100, want = (first + c + 400) / 4 - 100;
+      assert_true(base_dim_eval(d, e, &size, &got));
+      assert_int_equal(got, want);
+    }
+}
+
 static void evaluates_as_built(void **state) {
   base_dims *d = *state;
   base_dim b = base_dim_symbol(d, "b");
@@ -212,6 +258,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(products_cancel, setup, teardown),
       cmocka_unit_test_setup_teardown(extremes_that_are_certain, setup, teardown),
+      cmocka_unit_test_setup_teardown(bounds_of_windows, setup, teardown),
+      cmocka_unit_test_setup_teardown(divisions_by_numbers, setup, teardown),
       cmocka_unit_test_setup_teardown(signs_that_are_certain, setup, teardown),
       cmocka_unit_test_setup_teardown(evaluates_as_built, setup, teardown),
       cmocka_unit_test_setup_teardown(prints_and_parses, setup, teardown),

@@ -51,6 +51,17 @@ static void other_users_and_broadcasts(void **state) {
               "%2 = aten::cat(%0, %1) {dim = 1}: f32[n, 3]\n"
               "%3 = aten::relu(%2): f32[n, 3]\n"
               "output \"a\" %2\noutput \"b\" %3\n");
+  /* an operand of open size may be one element that broadcasts, even far behind */
+  expect_same("join_last",
+              "input %0 \"x\": f32[1]\n"
+              "input %1 \"y\": f32[2]\n"
+              "input %2 \"z\": f32[n]\n"
+              "input %3 \"w\": f32[3]\n"
+              "%4 = aten::cat(%0, %1) {dim = 0}: f32[3]\n"
+              "%5 = aten::neg(%2): f32[n]\n"
+              "%6 = aten::add(%5, %3): f32[3]\n"
+              "%7 = aten::mul(%4, %6): f32[3]\n"
+              "output \"y\" %7\n");
   /* one element that broadcasts along the axis */
   expect_same("join_last",
               "input %0 \"x\": f32[n, 3]\n"

@@ -23,6 +23,11 @@ td_status ops_window_check(ir_infer *ctx, int32_t spatial) {
   return ops_window_check_list(ctx, KERN_WINDOW_DILATION, (uint32_t)spatial, true);
 }
 
+base_dim ops_windows(base_dims *d, base_dim room, int64_t stride) {
+  if (base_dim_known(room) && room < 0) return -1;
+  return base_dim_add(d, base_dim_div(d, room, stride), 1);
+}
+
 base_dim ops_window_out(ir_infer *ctx, int32_t spatial, int32_t i, base_dim in, base_dim kernel, bool ceil) {
   base_dims *d = ctx->dims;
   int64_t stride = base_attr_int_at(ctx->attrs, KERN_WINDOW_STRIDE, i, 1),
@@ -33,8 +38,8 @@ base_dim ops_window_out(ir_infer *ctx, int32_t spatial, int32_t i, base_dim in, 
   int64_t begin = base_attr_int_at(ctx->attrs, KERN_WINDOW_PADDING, i, 0),
           end = base_attr_int_at(ctx->attrs, KERN_WINDOW_PADDING, spatial + i, 0);
   base_dim room = base_dim_sub(d, base_dim_add(d, in, base_dim_number(begin + end)), extent);
-  base_dim out = base_dim_add(d, base_dim_binary(d, ceil ? BASE_DIM_CEILDIV : BASE_DIM_FLOORDIV, room, stride), 1);
-  if (!ceil) return out;
+  if (!ceil) return ops_windows(d, room, stride);
+  base_dim out = base_dim_add(d, base_dim_binary(d, BASE_DIM_CEILDIV, room, stride), 1);
   base_dim starts = base_dim_div(d, base_dim_add(d, in, base_dim_number(begin - 1)), stride);
   return base_dim_binary(d, BASE_DIM_MIN, out, base_dim_add(d, starts, 1));
 }

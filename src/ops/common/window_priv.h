@@ -26,6 +26,9 @@ typedef struct window {
 td_status ops_window_check(ir_infer *ctx, int32_t spatial);
 /* Fails unless the list attribute `index` is empty or has `length` numbers of 32 bits, `positive` ones if so asked. */
 td_status ops_window_check_list(ir_infer *ctx, uint32_t index, uint32_t length, bool positive);
+/* Windows that fit where the first one leaves `room` elements; less than nothing, a size that is none, where it does
+ * not fit itself: as PyTorch, an image smaller than a window is refused. */
+base_dim ops_windows(base_dims *d, base_dim room, int64_t stride);
 /* Output size of spatial dim `i`: windows that fit, with `ceil` also one that begins inside the input or left padding.
  */
 base_dim ops_window_out(ir_infer *ctx, int32_t spatial, int32_t i, base_dim in, base_dim kernel, bool ceil);

@@ -44,7 +44,7 @@ static base_dim out_size(const ir_infer *ctx, int32_t spatial, int32_t i, base_d
   int64_t stride = base_attr_int_at(a, KERN_CONV_STRIDE, i, 1);
   if (more) return base_dim_add(d, base_dim_mul(d, in, stride), base_dim_number(reach + 1 + more[i] - pads - stride));
   base_dim room = base_dim_add(d, in, base_dim_number(pads - reach - 1));
-  return base_dim_add(d, base_dim_div(d, room, stride), 1);
+  return ops_windows(d, room, stride);
 }
 
 td_status ops_conv_dims(ir_infer *ctx, const int64_t *more, base_dim *dims) {

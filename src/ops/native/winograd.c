@@ -253,7 +253,6 @@ static const winograd_case table[] = {
     {0, 4, 4, 8, 8, PAD_1, .parts = BIAS},
     {1, 4, 4, 0, 8, PAD_1, .parts = BIAS, .act = KERN_ACT_relu},
     {1, 4, 4, 8, 0, PAD_1},
-    {1, 0, 4, 8, 8, PAD_1},
     /* volumes */
     {2, 8, 7, 18, 33, PAD_1, .parts = BIAS | RESIDUAL, .act = KERN_ACT_relu, .late = true, VOLUME},
     {1, 5, 4, 6, 17, PAD_1, .parts = BIAS, .planes = 19, .depth = 3, .stride = 1, .front = 1, .back = 1},

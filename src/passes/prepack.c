@@ -289,7 +289,9 @@ static int64_t takes_pairs(const passes_edit *e, const product *p, kern_family f
 static td_status pack_linear(passes_edit *e, product *p, const kern_row *row) {
   size_t count;
   ir_value packed;
-  const int64_t k = p->w.dims[1 - p->feature_axis], pairs = takes_pairs(e, p, KERN_LINEAR, k);
+  const ir_type *x = ir_type_of(e->graph, p->node->in[0]);
+  const bool known = x->rank > 0 && base_dim_known(x->dims[x->rank - 1]); /* the row is chosen by it */
+  const int64_t k = p->w.dims[1 - p->feature_axis], pairs = known ? takes_pairs(e, p, KERN_LINEAR, k) : 0;
   const td_dtype stored = pairs ? TD_BF16 : stored_as(e, p, row);
   if (!kern_pack_count(pairs ? pairs : k, p->w.dims[p->feature_axis], row->lanes, &count)) return TD_OK;
   const job j = {.fill = fill_linear,

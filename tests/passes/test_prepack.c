@@ -242,12 +242,13 @@ static void equal_weights_are_packed_once(void **state) {
   }
 }
 
-/* Is a product of `x` with 32x32 numbers, `weights`, taken in pairs, for kernels of `level`? */
-static void expect_pairs(const char *level, const char *x, const char *weights, int step, bool expected) {
+/* Is a product of `x`, of `k` columns, with 32x32 numbers, `weights`, taken in pairs, for kernels of `level`? */
+static void expect_pairs(const char *level, const char *x, const char *k, const char *weights, int step,
+                         bool expected) {
   static const char *const passes[] = {"widen", "linear", "prepack"};
   base_arena *arena = base_arena_new(&base_libc_allocator);
   base_text text = {.allocator = &base_libc_allocator};
-  base_text_print(&text, "input %%0 \"x\": f32[n, 32]\ninput %%1 \"h\": bf16[n, 32]\nconst %%2: %s[32, 32] = {",
+  base_text_print(&text, "input %%0 \"x\": f32[n, 32]\ninput %%1 \"h\": bf16[n, %s]\nconst %%2: %s[32, 32] = {", k,
                   weights);
   for (int i = 0; i < 32 * 32; i++) base_text_print(&text, i ? ", %d" : "%d", i % 7 + step);
   base_text_print(&text, "}\n%%3 = aten::relu(%%1)\n%%4 = aten::matmul(%s, %%2)\noutput \"y\" %%4\noutput \"z\" %%3\n",
@@ -271,9 +272,10 @@ static void expect_pairs(const char *level, const char *x, const char *weights, 
 /* As its own operators have it; f32 in the same model only where its weights are numbers of bf16. */
 static void products_of_bf16_are_so_where_the_cpu_has_that(void **state) {
   (void)state;
-  expect_pairs("avx512_bf16", "%1", "bf16", 0, true);
-  expect_pairs("avx512", "%1", "bf16", 0, has_pairs("avx512"));
-  expect_pairs("avx512_bf16", "%0", "f32", 1000, false);
+  expect_pairs("avx512_bf16", "%1", "32", "bf16", 0, true);
+  expect_pairs("avx512", "%1", "32", "bf16", 0, has_pairs("avx512"));
+  expect_pairs("avx512_bf16", "%0", "32", "f32", 1000, false);
+  expect_pairs("avx512_bf16", "%1", "k", "bf16", 0, false); /* no kernel would be chosen */
 }
 
 typedef struct window {

@@ -173,7 +173,6 @@ static void views_as_they_are(void **state) {
   }
 }
 
-/* A result takes the place of an operand only where no other operand reads that memory otherwise. */
 /* Parts of channels of images of open sizes are rows of a pitch whatever these are; parts along an open axis, and what
  * a number reaches that is farther than the sizes tried, are copied. */
 static void views_of_open_sizes(void **state) {
@@ -201,6 +200,31 @@ static void views_of_open_sizes(void **state) {
   }
 }
 
+/* A size that falls where others grow, 12 / n, says nothing where it is 0, and h / 4 nothing where it is 1: the
+ * permutation moves more than one element elsewhere. */
+static void sizes_that_fall(void **state) {
+  (void)state;
+  rig r;
+  run_both(&r,
+           "input %0 \"x\": f32[n, h]\n"
+           "const %1: f32[12, 1] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}\n"
+           "const %2: f32[2, 6] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}\n"
+           "const %3: i64[1] = {0}\nconst %4: i64[1] = {9223372036854775807}\n"
+           "const %5: i64[1] = {1}\nconst %6: i64[1] = {4}\nconst %7: i64[1] = {-1}\n"
+           "%8 = aten::slice(%0, %3, %4, %5, %6)\n"
+           "%9 = aten::sum(%8) {dim = [0]}\n"
+           "%10 = aten::mul(%9, %1)\n"
+           "%11 = td::shape(%8) {end = 1}\n%12 = td::shape(%8) {start = 1}\n"
+           "%13 = aten::cat(%11, %7, %12) {dim = 0}\n"
+           "%14 = aten::view(%10, %13)\n"
+           "%15 = aten::permute(%14) {dims = [0, 2, 1]}\n"
+           "%16 = td::linear(%15, %2) {trans_w = true, n = 2}\n"
+           "output \"y\" %16\n",
+           "2x5: 1");
+  rig_close(&r);
+}
+
+/* A result takes the place of an operand only where no other operand reads that memory otherwise. */
 static void operands_are_read_before_they_are_written(void **state) {
   (void)state;
   rig r;
@@ -243,6 +267,7 @@ int main(void) {
                                      cmocka_unit_test(joins_in_loops),
                                      cmocka_unit_test(views_as_they_are),
                                      cmocka_unit_test(views_of_open_sizes),
+                                     cmocka_unit_test(sizes_that_fall),
                                      cmocka_unit_test(bounds_of_narrow_types),
                                      cmocka_unit_test(operands_are_read_before_they_are_written)};
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,17 +6,19 @@
  *     _to_copy(_to_copy(v) to bf16)  -> v        bf16 has the range of f32
  *
  * Between two operators of half precision a value so keeps its f32 digits, unless it may be too large for f16: then it
- * is rounded as before, and becomes infinite where it did. (Of bf16 that are the numbers within 2^-8 of f32's largest
- * one, where sums in another order overflow, too.) What compares, counts or truncates gets rounded numbers, and so does
- * what is of f32 behind a cast of the model's own from f32.
+ * is rounded as before, and becomes infinite where it did, if the next one makes another number of that: clamp does
+ * not. (Of bf16 that are the numbers within 2^-8 of f32's largest one, where sums in another order overflow, too.) What
+ * compares, counts or truncates gets rounded numbers, and so does what is of f32 behind a cast of the model's own from
+ * f32.
  *
  * Requires: a verified graph. Keeps: types; what is finite. Breaks: bit equality: results are nearer to the exact ones.
  */
 #include "passes/passes_priv.h"
 
+#include <math.h>
 #include <string.h>
 
-enum { MAX_OPERANDS = 16 };
+enum { MAX_OPERANDS = 16, LEAST_INFINITE = 65520 }; /* from there on the nearest number of f16 is infinity */
 
 typedef struct made_here {
   uint32_t node, value;    /* the first ones that this pass made */
@@ -77,8 +79,7 @@ static bool shows_constant(passes_edit *e, ir_value v) {
 
 /* May the f32 value `v` be infinite where it is rounded to `dtype`, and finite here? */
 static bool may_overflow(passes_edit *e, ir_value v, td_dtype dtype) {
-  const double least = 65520; /* from there on the nearest number of f16 is infinity */
-  return dtype == TD_F16 && !shows_constant(e, v) && passes_largest(e, v) >= least;
+  return dtype == TD_F16 && !shows_constant(e, v) && passes_largest(e, v) >= LEAST_INFINITE;
 }
 
 /* The f32 value that `v` is rounded from; none. */
@@ -87,12 +88,24 @@ static ir_value unrounded(passes_edit *e, ir_value v) {
   return cast && ir_type_of(e->graph, cast->in[0])->dtype == TD_F32 ? cast->in[0] : IR_NO_VALUE;
 }
 
-/* `v`, of half precision, in f32, in front of `at`. */
-static td_status widened(passes_edit *e, ir_node at, ir_value v, ir_value *out) {
+static bool is_bounded_clamp(const passes_edit *e, const ir_node_def *node) {
+  double low, high;
+  return node->op->id == OP_aten_clamp && node->in_count > 2 && passes_number(e, node->in[1], &low) &&
+         passes_number(e, node->in[2], &high) && isfinite(low) && isfinite(high);
+}
+
+/* Does the node make the same of what f16 has no numbers for as of infinity? */
+static bool saturates(const passes_edit *e, const ir_node_def *node) {
+  static const ir_op_id list[] = {OP_aten_sigmoid, OP_aten_tanh, OP_aten_erf, OP_aten_exp};
+  return is_listed(node, list, sizeof list / sizeof *list) || is_bounded_clamp(e, node);
+}
+
+/* `v`, of half precision, in f32, in front of `at`. `saturated`: it may be finite where rounding makes it infinite. */
+static td_status widened(passes_edit *e, ir_node at, ir_value v, bool saturated, ir_value *out) {
   const base_tensor *t = passes_constant_value(e, v);
   const ir_value wide = unrounded(e, v);
   if (t && base_tensor_contiguous(t)) return widen_constant(e, v, t, out);
-  if (wide.id && !may_overflow(e, wide, ir_type_of(e->graph, v)->dtype)) return *out = wide, TD_OK;
+  if (wide.id && (saturated || !may_overflow(e, wide, ir_type_of(e->graph, v)->dtype))) return *out = wide, TD_OK;
   return passes_cast(e, at, v, TD_F32, out);
 }
 
@@ -102,10 +115,11 @@ static td_status widen(passes_edit *e, ir_node id, const ir_node_def *node) {
   base_arg args[IR_NODE_ARGS];
   ir_value in[MAX_OPERANDS], first, narrow = IR_NO_VALUE;
   if (!is_half(dtype) || from.in_count > MAX_OPERANDS) return TD_OK;
+  const bool saturating = saturates(e, &from);
   e->graph->has_bf16 |= dtype == TD_BF16;
   memcpy(in, from.in, from.in_count * sizeof *in);
   for (uint32_t i = 0; i < from.in_count; i++)
-    if (in[i].id && ir_type_of(e->graph, in[i])->dtype == dtype) TRY(widened(e, id, in[i], &in[i]));
+    if (in[i].id && ir_type_of(e->graph, in[i])->dtype == dtype) TRY(widened(e, id, in[i], saturating && i == 0, &in[i]));
   const ir_new_node spec = {.in = in,
                             .in_count = from.in_count,
                             .args = args,

@@ -81,6 +81,37 @@ static void what_may_overflow_is_rounded(void **state) {
                 4);
 }
 
+/* Of an infinity and of what is near it a clamp makes its bound, unless that is infinite itself. */
+static void what_saturates_takes_numbers_that_f16_lacks(void **state) {
+  (void)state;
+#define CLAMPED(BOUND, MORE)                                                        \
+  "input %0 \"x\": f16[3]\nconst %1: f16[] = {0}\nconst %2: f16[] = {" BOUND "}\n" \
+  "%3 = aten::square(%0)\n%4 = aten::clamp(%3, %1, %2)\n" MORE
+  static const struct {
+    const char *text;
+    int casts; /* that round, and that widen */
+  } rows[] = {{CLAMPED("6", "output \"y\" %4\n"), 2},
+              {CLAMPED("inf", "output \"y\" %4\n"), 4},
+              {CLAMPED("6", "%5 = aten::tanh(%3)\n%6 = aten::add(%4, %5)\noutput \"y\" %6\n"), 2},
+              {CLAMPED("6", "%5 = aten::relu(%3)\n%6 = aten::add(%4, %5)\noutput \"y\" %6\n"), 4}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    int casts = 0;
+    base_text text = {.allocator = &base_libc_allocator};
+    base_arena *arena = base_arena_new(&base_libc_allocator);
+    ir_graph *graph = parse_graph(arena, rows[i].text, &base_libc_allocator);
+    uint32_t changes = 0;
+    td_error err;
+    if (find_pass("widen")->run(graph, &(passes_setting){0}, &changes, &err) != TD_OK) fail_msg("%s", err.text);
+    assert_int_equal(ir_print(graph, &text), TD_OK);
+    for (const char *at = text.at; (at = strstr(at, "_to_copy")) != NULL; at++) casts++;
+    if (casts != rows[i].casts) fail_msg("%d casts: %s", casts, text.at);
+    if (i < 2) expect_same_numbers(rows[i].text); /* the others are nearer to exact ones */
+    base_text_free(&text);
+    ir_graph_free(graph);
+    base_arena_free(arena);
+  }
+}
+
 /* What the model rounds and goes on with in f32 is rounded. */
 static void own_casts_stay(void **state) {
   (void)state;
@@ -144,6 +175,7 @@ int main(void) {
       cmocka_unit_test(products_are_taken_in_f32),     cmocka_unit_test(numbers_stay),
       cmocka_unit_test(pools_are_taken_in_f32),        cmocka_unit_test(what_may_overflow_is_rounded),
       cmocka_unit_test(what_overflows_stays_infinite), cmocka_unit_test(own_casts_stay),
+      cmocka_unit_test(what_saturates_takes_numbers_that_f16_lacks),
       cmocka_unit_test(others_are_taken_in_f32)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

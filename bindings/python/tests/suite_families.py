@@ -1,5 +1,6 @@
 """One model of every family that transformers, timm, torchvision, diffusers, torch_geometric and monai build, tiny and with
-random weights, from files: .pt, traced, and .pt2, exported and not decomposed; held against PyTorch.
+random weights, from files: .pt, traced; .pt2, exported and not decomposed; .onnx, exported with every size open that can be.
+Held against PyTorch.
 
 What a library or PyTorch itself does not build, run or save is passed over, and says why in the results. A family that does
 not agree has its line in suite.skips."""
@@ -11,6 +12,7 @@ import re
 import tempfile
 import warnings
 
+import onnxruntime
 import torch
 
 import family_builders
@@ -49,7 +51,20 @@ def exported(module, args, path):
     return torch.export.load(path).module()
 
 
-WAYS = {"traced": (traced, ".pt"), "exported": (exported, ".pt2")}
+def onnx_exported(module, args, path):
+    """ONNX Runtime on the file: what it does not run, or does otherwise than PyTorch, is the exporter's."""
+    open_sizes = tuple({axis: torch.export.Dim.AUTO for axis in range(a.dim())} for a in args)
+    torch.onnx.export(module, args, path, dynamo=True, dynamic_shapes=(open_sizes,), external_data=False, verbose=False)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads = 4, 1
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    names = [i.name for i in session.get_inputs()]
+    if len(names) != len(args):
+        raise ValueError(f"the file takes {len(names)} inputs, the model {len(args)}")
+    return lambda *given: [torch.from_numpy(r) for r in session.run(None, {n: g.numpy() for n, g in zip(names, given)})]
+
+
+WAYS = {"traced": (traced, ".pt"), "exported": (exported, ".pt2"), "onnx": (onnx_exported, ".onnx")}
 
 
 def fill_zeros(model):
@@ -78,7 +93,8 @@ def try_family(build, way, backend):
         if not want or apart(first, want) or apart(theirs, want):
             return "absent", "random results, or a program of PyTorch's that gives others than the model"
         try:
-            got = tensors_of(treadle.load(path, example_inputs=args, backend=backend, threads=1)(*args))
+            examples = {} if way == "onnx" else {"example_inputs": args}
+            got = tensors_of(treadle.load(path, backend=backend, threads=1, **examples)(*args))
         except Exception as error:
             return "fails", brief(error)
     why = apart(got, want)

@@ -155,6 +155,70 @@ static void groups(void **state) {
               "output \"y\" %3\n");
 }
 
+/* Keys behind the length of their sample get the filter's value, as ONNX Runtime gives them: kernels take a bias. */
+static void lengths_are_a_bias(void **state) {
+  (void)state;
+  base_text g = message(), attrs = message();
+  put_input(&g, "q", DIMS(2, 3, 4));
+  put_input(&g, "k", DIMS(2, 5, 4));
+  put_value_as(&g, 11, "lengths", 6, DIMS(2)); /* i32 */
+  put_attr_int(&attrs, "num_heads", 2);
+  put_contrib(&g, "MultiHeadAttention", "q,k,k,,lengths", "y", &attrs);
+  put_output(&g, "y");
+  base_text m = contrib(&g);
+  expect_text(
+      &m,
+      "input %0 \"q\": f32[2, 3, 4]\n"
+      "input %1 \"k\": f32[2, 5, 4]\n"
+      "input %2 \"lengths\": i32[2]\n"
+      "const %3: i64[1] = {0}\n"
+      "const %4: i64[] = {0}\n"
+      "const %5: i64[] = {1}\n"
+      "const %6: i64[1] = {1}\n"
+      "const %7: f32[] = {-10000}\n"
+      "const %8: i64[2] = {1, 2}\n"
+      "%9 = td::shape(%1) {start = 1, end = 2}: i64[1]  # \"n (MultiHeadAttention)\"\n"
+      "%10 = aten::squeeze(%9, %3): i64[]  # \"n (MultiHeadAttention)\"\n"
+      "%11 = aten::arange(%4, %10, %5): i64[5]  # \"n (MultiHeadAttention)\"\n"
+      "%12 = aten::_to_copy(%2) {dtype = i64, saturate = true, round_mode = \"up\"}: i64[2]  # \"n "
+      "(MultiHeadAttention)\"\n"
+      "%13 = aten::unsqueeze(%12, %6): i64[2, 1]  # \"n (MultiHeadAttention)\"\n"
+      "%14 = aten::ge(%11, %13): bool[2, 5]  # \"n (MultiHeadAttention)\"\n"
+      "%15 = aten::_to_copy(%14) {dtype = f32, saturate = true, round_mode = \"up\"}: f32[2, 5]  # \"n "
+      "(MultiHeadAttention)\"\n"
+      "%16 = aten::mul(%15, %7): f32[2, 5]  # \"n (MultiHeadAttention)\"\n"
+      "%17 = aten::unsqueeze(%16, %8): f32[2, 1, 1, 5]  # \"n (MultiHeadAttention)\"\n"
+      "%18 = aten::scaled_dot_product_attention(%0, %1, %1, %17) {is_causal = false, softcap = 0, heads = 2, kv_heads "
+      "= 2, scores = 0, left_window = -1, right_window = -1}: f32[2, 3, 4]  # \"n (MultiHeadAttention)\"\n"
+      "output \"y\" %18\n");
+}
+
+/* Constant weights with channels last are those that kernels pack. */
+static void weights_with_channels_last(void **state) {
+  (void)state;
+  base_text g = message();
+  put_input(&g, "x", DIMS(1, 2, 2, 2));
+  base_text w = message();
+  static const int64_t dims[] = {3, 1, 2, 2}; /* of features, rows, columns, channels */
+  static const float data[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  for (int i = 0; i < 4; i++) fmt_put_int(&w, 1, dims[i]);
+  fmt_put_int(&w, 2, 1);
+  fmt_put_str(&w, 8, "w");
+  fmt_put_bytes(&w, 9, data, sizeof data);
+  put(&g, 5, &w);
+  put_contrib(&g, "NhwcConv", "x,w", "y", NULL);
+  put_output(&g, "y");
+  base_text m = contrib(&g);
+  expect_text(&m,
+              "input %0 \"x\": f32[1, 2, 2, 2]\n"
+              "const %1: f32[3, 2, 1, 2] = {1, 3, 2, 4, 5, 7, 6, 8, 9, 11, 10, 12}\n"
+              "%2 = aten::permute(%0) {dims = [0, 3, 1, 2]}: f32[1, 2, 2, 2]  # \"n (NhwcConv)\"\n"
+              "%3 = aten::convolution(%2, %1) {stride = [], padding = [], dilation = [], auto_pad = \"\", transposed = "
+              "false, output_padding = [], groups = 1, output_size = []}: f32[1, 3, 2, 1]  # \"n (NhwcConv)\"\n"
+              "%4 = aten::permute(%3) {dims = [0, 2, 3, 1]}: f32[1, 2, 1, 3]  # \"n (NhwcConv)\"\n"
+              "output \"y\" %4\n");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_residual_is_added_first),
@@ -162,6 +226,8 @@ int main(void) {
       cmocka_unit_test(statistics_of_training_are_refused),
       cmocka_unit_test(embeddings),
       cmocka_unit_test(groups),
+      cmocka_unit_test(lengths_are_a_bias),
+      cmocka_unit_test(weights_with_channels_last),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,6 +72,31 @@ static void common_shares(void **state) {
                 3);
 }
 
+/* Constants are equal by type and contents; large ones are not compared. */
+static void common_compares_constants(void **state) {
+  (void)state;
+  expect_change("common",
+                "input %0 \"x\": i64[2]\n"
+                "const %1: i64[2] = {1, 2}\nconst %2: i64[2] = {1, 2}\n"
+                "const %3: i64[2] = {1, 3}\nconst %4: i64[1, 2] = {1, 2}\n"
+                "%5 = aten::add(%0, %1)\n%6 = aten::add(%0, %2)\n"
+                "%7 = aten::add(%0, %3)\n%8 = aten::add(%0, %4)\n"
+                "%9 = aten::mul(%6, %7)\n%10 = aten::mul(%5, %9)\n%11 = aten::mul(%10, %8)\n"
+                "output \"y\" %11\n",
+                "input %0 \"x\": i64[2]\n"
+                "const %1: i64[2] = {1, 2}\n"
+                "const %2: i64[2] = {1, 3}\n"
+                "const %3: i64[1, 2] = {1, 2}\n"
+                "%4 = aten::add(%0, %1): i64[2]\n"
+                "%5 = aten::add(%0, %2): i64[2]\n"
+                "%6 = aten::add(%0, %3): i64[1, 2]\n"
+                "%7 = aten::mul(%4, %5): i64[2]\n"
+                "%8 = aten::mul(%4, %7): i64[2]\n"
+                "%9 = aten::mul(%8, %6): i64[1, 2]\n"
+                "output \"y\" %9\n",
+                1);
+}
+
 static void common_leaves_alone(void **state) {
   (void)state;
   expect_same("common",
@@ -430,6 +455,7 @@ int main(void) {
       cmocka_unit_test(identity_removes),
       cmocka_unit_test(identity_leaves_alone),
       cmocka_unit_test(common_shares),
+      cmocka_unit_test(common_compares_constants),
       cmocka_unit_test(common_leaves_alone),
       cmocka_unit_test(batchnorm_folds),
       cmocka_unit_test(batchnorm_leaves_alone),

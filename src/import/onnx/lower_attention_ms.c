@@ -18,49 +18,56 @@ static ir_value add_if(onnx_node *n, ir_value v, ir_value more) {
   return v.id ? ONNX_EMIT(n, "aten::add", v, more) : more;
 }
 
-/* What hides keys: a bias on the scores, and valid keys per sample. */
-typedef struct masks {
-  ir_value bias, lengths;
-} masks;
+/* How many keys there are with those of the past, [1]: k is [batch, keys, ...] or [batch, heads, keys, size]. */
+static ir_value count_keys(onnx_node *n, ir_value k, ir_value past) {
+  const int64_t axis = onnx_rank(n, k) == 4 ? 2 : 1;
+  const ir_value own = ONNX_EMIT_ARGS(n, "td::shape", &k, 1, ARG_INT("start", axis), ARG_INT("end", axis + 1));
+  return add_if(n, own,
+                past.id ? ONNX_EMIT_ARGS(n, "td::shape", &past, 1, ARG_INT("start", 2), ARG_INT("end", 3)) : past);
+}
 
-/* `mask` is 1 where keys count: [batch, keys] or [batch, rows, keys]; or [batch], the number of keys that count. */
-static masks read_mask(onnx_node *n, ir_value mask, td_dtype dtype) {
-  masks m = {IR_NO_VALUE, IR_NO_VALUE};
-  if (!mask.id) return m;
-  int32_t rank = onnx_rank(n, mask);
-  if (onnx_failed(n)) return m;
-  if (rank == 1) {
-    m.lengths = mask;
-    return m;
-  }
-  int64_t axes[] = {1, 2};
-  if (rank != 2 && rank != 3) {
+/* 1 where a key is beyond the `lengths` [batch] of its sample, else 0: [batch, keys]. */
+static ir_value beyond(onnx_node *n, ir_value lengths, ir_value keys, td_dtype dtype) {
+  static const int64_t first = 0, last = 1;
+  const ir_value ends[] = {onnx_scalar(n, TD_I64, 0), ONNX_EMIT(n, "aten::squeeze", keys, onnx_ints(n, &first, 1)),
+                           onnx_scalar(n, TD_I64, 1)};
+  const ir_value positions = onnx_emit(n, "aten::arange", ends, 3, NULL, 0);
+  const ir_value whole = ONNX_EMIT(n, "aten::unsqueeze", onnx_cast(n, lengths, TD_I64), onnx_ints(n, &last, 1));
+  return onnx_cast(n, ONNX_EMIT(n, "aten::ge", positions, whole), dtype);
+}
+
+/* The bias on the scores that a mask stands for; none of none. `mask` is 1 where keys count: [batch, keys] or [batch,
+ * rows, keys]; or [batch], the number of keys that count. Others stay finite, as in ONNX Runtime: where all are hidden
+ * none is. */
+static ir_value read_mask(onnx_node *n, ir_value mask, ir_value k, ir_value past, td_dtype dtype) {
+  static const int64_t axes[] = {1, 2};
+  if (!mask.id) return mask;
+  const int32_t rank = onnx_rank(n, mask);
+  if (onnx_failed(n)) return IR_NO_VALUE;
+  if (rank < 1 || rank > 3) {
     onnx_fail(n, TD_UNSUPPORTED, "a mask of rank %d is not supported", rank);
-    return m;
+    return IR_NO_VALUE;
   }
-  double filter = onnx_attr_float(n, "mask_filter_value", -10000);
-  ir_value hidden = ONNX_EMIT(n, "aten::sub", onnx_cast(n, mask, dtype), onnx_scalar(n, dtype, 1));
-  hidden = ONNX_EMIT(n, "aten::mul", hidden, onnx_scalar(n, dtype, -filter));
-  m.bias = ONNX_EMIT(n, "aten::unsqueeze", hidden, onnx_ints(n, axes, rank == 2 ? 2 : 1));
-  return m;
+  ir_value hidden = rank == 1 ? beyond(n, mask, count_keys(n, k, past), dtype)
+                              : ONNX_EMIT(n, "aten::sub", onnx_cast(n, mask, dtype), onnx_scalar(n, dtype, 1));
+  const double filter = onnx_attr_float(n, "mask_filter_value", -10000);
+  hidden = ONNX_EMIT(n, "aten::mul", hidden, onnx_scalar(n, dtype, rank == 1 ? filter : -filter));
+  return ONNX_EMIT(n, "aten::unsqueeze", hidden, onnx_ints(n, axes, rank == 3 ? 1 : 2));
 }
 
 /* Emits attention over q, k, v with a past; `out` gets y, present keys, present values. */
-static void attend(onnx_node *n, const ir_value *qkv, masks m, ir_value past_k, ir_value past_v, ir_value *out,
+static void attend(onnx_node *n, const ir_value *qkv, ir_value bias, ir_value past_k, ir_value past_v, ir_value *out,
                    uint32_t outs) {
   int64_t heads = onnx_attr_int(n, "num_heads", 1);
   double scale = onnx_attr_float(n, "scale", 0);
   bool causal = onnx_attr_int(n, "unidirectional", 0);
-  if (causal && m.lengths.id)
-    onnx_fail(n, TD_UNSUPPORTED, "unidirectional attention with key lengths as its mask is not supported");
-  ir_value in[] = {qkv[0], qkv[1], qkv[2], m.bias, past_k, past_v, m.lengths};
+  ir_value in[] = {qkv[0], qkv[1], qkv[2], bias, past_k, past_v};
   base_arg args[] = {ARG_INT("heads", heads), ARG_INT("kv_heads", heads), ARG_BOOL("is_causal", causal),
                      ARG_FLOAT("scale", scale)};
   onnx_emit_many(n, "aten::scaled_dot_product_attention", in,
-                 m.lengths.id ? 7
-                 : past_k.id  ? 6
-                 : m.bias.id  ? 4
-                              : 3,
+                 past_k.id ? 6
+                 : bias.id ? 4
+                           : 3,
                  args, scale != 0 ? 4 : 3, out, outs);
 }
 
@@ -80,12 +87,11 @@ static void joined_attention(onnx_node *n, ir_value joined, ir_value mask, ir_va
   if (onnx_failed(n)) return;
   int64_t q = count == 3 ? sizes[0] : whole / 3, k = count == 3 ? sizes[1] : q, v = count == 3 ? sizes[2] : q, zero = 0;
   ir_value qkv[] = {part(n, joined, 2, 0, q), part(n, joined, 2, q, q + k), part(n, joined, 2, q + k, q + k + v)};
-  masks m = read_mask(n, mask, onnx_type_dtype(n, joined));
-  m.bias = add_if(n, m.bias, bias);
   ir_value past_k = past.id ? pick(n, past, 0, 0) : IR_NO_VALUE, past_v = past.id ? pick(n, past, 0, 1) : IR_NO_VALUE;
+  bias = add_if(n, read_mask(n, mask, qkv[1], past_k, onnx_type_dtype(n, joined)), bias);
   ir_value out[3] = {IR_NO_VALUE, IR_NO_VALUE, IR_NO_VALUE};
   bool wants = onnx_wants(n, 1);
-  attend(n, qkv, m, past_k, past_v, out, wants ? 3 : 1);
+  attend(n, qkv, bias, past_k, past_v, out, wants ? 3 : 1);
   onnx_out(n, 0, out[0]);
   if (!wants) return;
   ir_value pair[] = {ONNX_EMIT(n, "aten::unsqueeze", out[1], onnx_ints(n, &zero, 1)),
@@ -143,10 +149,10 @@ static void lower_multi_head(onnx_node *n) {
     for (uint32_t i = 3; i-- > 1;) qkv[i] = unpack(n, qkv[1], i - 1);
   }
   if (onnx_has(n, 3)) add_biases(n, qkv, onnx_in(n, 3));
-  masks m = read_mask(n, onnx_in(n, 4), onnx_type_dtype(n, qkv[0]));
-  m.bias = add_if(n, m.bias, onnx_in(n, 5));
+  ir_value bias = read_mask(n, onnx_in(n, 4), qkv[1], onnx_in(n, 6), onnx_type_dtype(n, qkv[0]));
+  bias = add_if(n, bias, onnx_in(n, 5));
   ir_value out[3] = {IR_NO_VALUE, IR_NO_VALUE, IR_NO_VALUE};
-  attend(n, qkv, m, onnx_in(n, 6), onnx_in(n, 7), out, onnx_out_count(n) > 1 ? 3 : 1);
+  attend(n, qkv, bias, onnx_in(n, 6), onnx_in(n, 7), out, onnx_out_count(n) > 1 ? 3 : 1);
   for (uint32_t i = 0; i < 3; i++)
     if (onnx_wants(n, i)) onnx_out(n, i, out[i]);
 }

@@ -75,9 +75,26 @@ static void lower_fused_conv(onnx_node *n) {
   onnx_out(n, 0, onnx_activate(n, y, params, count));
 }
 
+/* Weights with channels last as others have them: constant ones, which kernels pack, in memory of their own. */
+static ir_value weights_second(onnx_node *n, ir_value w) {
+  static const int32_t order[] = {0, 3, 1, 2};
+  const base_tensor *t = w.id ? ir_value_of(onnx_build(n)->graph, w)->info.constant : NULL;
+  if (!t || t->rank != 4) return onnx_channels_second(n, w);
+  base_tensor moved = *t;
+  for (int32_t i = 0; i < 4; i++) {
+    moved.dims[i] = t->dims[order[i]];
+    moved.strides[i] = t->strides[order[i]];
+  }
+  void *to = onnx_alloc(n, base_tensor_bytes(t) + 1);
+  if (!to) return w;
+  base_tensor_pack(to, &moved);
+  moved = base_tensor_of(to, t->dtype, 4, moved.dims);
+  return onnx_constant(n, &moved);
+}
+
 /* Image [N, H, W, C] and weights [M, H, W, C / groups]. */
 static void lower_nhwc_conv(onnx_node *n) {
-  ir_value y = convolve(n, onnx_channels_second(n, onnx_in(n, 0)), onnx_channels_second(n, onnx_in(n, 1)));
+  ir_value y = convolve(n, onnx_channels_second(n, onnx_in(n, 0)), weights_second(n, onnx_in(n, 1)));
   if (onnx_has(n, 3)) y = ONNX_EMIT(n, "aten::add", y, onnx_channels_second(n, onnx_in(n, 3)));
   onnx_out(n, 0, onnx_channels_last(n, onnx_activate(n, y, NULL, 0)));
 }

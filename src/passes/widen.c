@@ -94,10 +94,11 @@ static bool is_bounded_clamp(const passes_edit *e, const ir_node_def *node) {
          passes_number(e, node->in[2], &high) && isfinite(low) && isfinite(high);
 }
 
-/* Does the node make the same of what f16 has no numbers for as of infinity? */
+/* Does the node make the same of what f16 has no numbers for as of infinity, and nobody else reads it? */
 static bool saturates(const passes_edit *e, const ir_node_def *node) {
   static const ir_op_id list[] = {OP_aten_sigmoid, OP_aten_tanh, OP_aten_erf, OP_aten_exp};
-  return is_listed(node, list, sizeof list / sizeof *list) || is_bounded_clamp(e, node);
+  return (is_listed(node, list, sizeof list / sizeof *list) || is_bounded_clamp(e, node)) &&
+         passes_uses(e, node->in[0]) == 1;
 }
 
 /* `v`, of half precision, in f32, in front of `at`. `saturated`: it may be finite where rounding makes it infinite. */

@@ -123,9 +123,10 @@ struct ir_op {
   /* Samples stand along dimension 0. Sample r of every output depends, of the operands named here, on sample r alone
    * (or on one that is broadcast), and on others in whole: bit i is operand i, bit 7 also all behind it. 0: it is not
    * so, or nobody has said. An ELEMENTWISE operator is so in all operands. Where it takes more than that,
-   * `keeps_samples` says whether attributes and rank of operand 0 are such. */
+   * `keeps_samples` says whether attributes, rank of operand 0 and constant operands (of `count`; NULL: it is none)
+   * are such. */
   uint8_t by_sample;
-  bool (*keeps_samples)(const base_attrs *attrs, int32_t rank);
+  bool (*keeps_samples)(const base_attrs *attrs, int32_t rank, const base_tensor *const *constants, uint32_t count);
   /* in: operands that are absent, those at the end too, are NULL. NULL: one per output element of an elementwise
    * operator, else none. */
   double (*flops)(const ir_info *const *in, const ir_info *out, const base_attrs *attrs);

@@ -16,6 +16,24 @@ typedef struct search {
   uint32_t *written, *read_whole; /* per root: results are in its memory; others than its samples are read there */
 } search;
 
+enum { MOST_CONSTANTS = 8 };
+
+/* Those of the step's operands that are constants; how many are asked about. */
+static uint32_t constants_of(const plan_exe *plan, const plan_step *s, base_tensor *tensors, const base_tensor **at) {
+  const uint32_t count = s->in_count < MOST_CONSTANTS ? s->in_count : MOST_CONSTANTS;
+  for (uint32_t i = 0; i < count; i++) {
+    const uint32_t number = plan->operands.at[s->in + i];
+    const plan_slot *slot = number == PLAN_NONE ? NULL : &plan->slots.at[number];
+    at[i] = slot && slot->place == PLAN_CONST ? &tensors[i] : NULL;
+    if (!at[i]) continue;
+    tensors[i] =
+        (base_tensor){.data = (void *)(uintptr_t)plan_constant(plan, slot), .dtype = slot->dtype, .rank = slot->rank};
+    memcpy(tensors[i].dims, slot->dims, sizeof tensors[i].dims);
+    memcpy(tensors[i].strides, slot->strides, sizeof tensors[i].strides);
+  }
+  return count;
+}
+
 /* What the step's operator says of its operands; 0: it does not work sample by sample. */
 static uint8_t held_operands(const plan_exe *plan, const plan_step *s) {
   if ((s->kind != PLAN_CALL && s->kind != PLAN_SHOW) || s->defines || !s->in_count || !s->out_count) return 0;
@@ -24,7 +42,11 @@ static uint8_t held_operands(const plan_exe *plan, const plan_step *s) {
   if (x == PLAN_NONE || plan->slots.at[x].rank < 1) return 0;
   if (!op) return 1; /* a copy */
   if (op->flags & IR_OP_ELEMENTWISE) return UINT8_MAX;
-  const bool keeps = !op->keeps_samples || op->keeps_samples(plan_attrs(plan, s->attrs), plan->slots.at[x].rank);
+  if (!op->keeps_samples) return op->by_sample;
+  base_tensor tensors[MOST_CONSTANTS];
+  const base_tensor *constants[MOST_CONSTANTS];
+  const uint32_t count = constants_of(plan, s, tensors, constants);
+  const bool keeps = op->keeps_samples(plan_attrs(plan, s->attrs), plan->slots.at[x].rank, constants, count);
   return keeps ? op->by_sample : 0;
 }
 
@@ -54,10 +76,21 @@ static bool is_held(const search *f, const plan_step *s, uint8_t held, uint32_t 
   return false;
 }
 
+/* Does a sample of the slot lie in that sample of its root? So do parts of joins along another axis. */
+static bool keeps_its_sample(const search *f, uint32_t slot) {
+  const plan_slot *s = &f->plan->slots.at[slot];
+  while (slot != s->root && s->place == PLAN_ARENA && s->part_of != PLAN_NONE && s->part_axis > 0 &&
+         s->dims[0] == f->samples) {
+    slot = s->part_of;
+    s = &f->plan->slots.at[slot];
+  }
+  return slot == s->root && s->rank >= 1 && s->dims[0] == f->samples;
+}
+
 /* A view made before the batch may see any elements of its memory as one sample: nothing may be written there. */
 static bool add_held(search *f, uint32_t slot) {
   const uint32_t root = f->plan->slots.at[slot].root;
-  const bool foreign = root != slot && f->held[slot] != f->number;
+  const bool foreign = f->held[slot] != f->number && !keeps_its_sample(f, slot);
   if (f->shared[slot] == f->number || (foreign && f->written[root] == f->number)) return false;
   if (foreign) f->read_whole[root] = f->number;
   f->held[slot] = f->number;

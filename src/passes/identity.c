@@ -1,5 +1,5 @@
 /* identity.c -- removes nodes that give back their operand: copies, casts to the same type, views to the same shape,
- * permutations that move nothing, pads of nothing.
+ * permutations that move nothing, pads of nothing, slices of all.
  * Requires: a verified graph. Keeps: every value's type and contents. Breaks: nothing. */
 #include "passes/passes_priv.h"
 
@@ -29,14 +29,24 @@ static bool pads_nothing(const ir_graph *g, const ir_node_def *node) {
   return pads && i == count;
 }
 
+/* Operand 4, by how much positions differ, is ones: as many elements as there are, then, are all of them. */
+static bool takes_in_order(const ir_graph *g, const ir_node_def *node) {
+  enum { STEPS = 4 };
+  const bool has = node->in_count > STEPS && node->in[STEPS].id;
+  const base_tensor *steps = has ? ir_value_of(g, node->in[STEPS])->info.constant : NULL;
+  for (int64_t i = 0; steps && i < base_tensor_numel(steps); i++)
+    if (base_load_i64(steps->dtype, steps->data, i * steps->strides[0]) != 1) return false;
+  return steps || !has;
+}
+
 /* Operators that give back operand 0 when the types agree and `also` holds. */
 static const struct {
   ir_op_id op;
   bool (*also)(const ir_graph *g, const ir_node_def *node);
 } rows[] = {
-    {OP_aten__to_copy, never_mind},          {OP_aten_view, never_mind},    {OP_aten_expand, never_mind},
-    {OP_aten_permute, is_identity_order},    {OP_aten_squeeze, never_mind}, {OP_aten_unsqueeze, never_mind},
-    {OP_aten_constant_pad_nd, pads_nothing},
+    {OP_aten__to_copy, never_mind},          {OP_aten_view, never_mind},      {OP_aten_expand, never_mind},
+    {OP_aten_permute, is_identity_order},    {OP_aten_squeeze, never_mind},   {OP_aten_unsqueeze, never_mind},
+    {OP_aten_constant_pad_nd, pads_nothing}, {OP_aten_slice, takes_in_order},
 };
 
 static bool is_identity(const ir_graph *g, const ir_node_def *node) {

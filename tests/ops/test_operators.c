@@ -386,7 +386,12 @@ static bool works_by_sample(const subject *s) {
   if (!(s->op->flags & IR_OP_ELEMENTWISE) && !holds_samples(s, 0)) return false;
   for (uint32_t i = 0; i < s->c.in_count; i++)
     if (s->at[i] && s->op->flags & IR_OP_ELEMENTWISE && !splits(&s->in[i].tensor)) return false;
-  if (s->op->keeps_samples && !s->op->keeps_samples(s->attrs, s->in[0].tensor.rank)) return false;
+  const base_tensor *operands[8] = {NULL};
+  for (uint32_t i = 0; i < s->c.in_count && i < 8; i++)
+    operands[i] = s->at[i] && s->in[i].kind == BASE_TENSOR ? &s->in[i].tensor : NULL;
+  if (s->op->keeps_samples &&
+      !s->op->keeps_samples(s->attrs, s->in[0].tensor.rank, operands, s->c.in_count < 8 ? s->c.in_count : 8))
+    return false;
   for (uint32_t i = 0; i < s->out_count; i++)
     if (!splits(&s->out[i].tensor)) return false;
   return out->rank >= 2 && out->dims[0] >= 2;

@@ -18,6 +18,21 @@ static void identity_removes(void **state) {
                 2);
 }
 
+/* As many elements as there are, in order, are all of them; in the other order they are not the same. */
+static void identity_takes_whole_slices(void **state) {
+  (void)state;
+  expect_change("identity",
+                "input %0 \"x\": f32[n, 4]\n"
+                "const %1: i64[1] = {0}\nconst %2: i64[1] = {4}\nconst %3: i64[1] = {1}\nconst %4: i64[1] = {1}\n"
+                "%5 = aten::slice(%0, %1, %2, %3)\n%6 = aten::slice(%5, %1, %2, %3, %4)\n%7 = aten::relu(%6)\n"
+                "output \"y\" %7\n",
+                "input %0 \"x\": f32[n, 4]\n%1 = aten::relu(%0): f32[n, 4]\noutput \"y\" %1\n", 2);
+  expect_same("identity",
+              "input %0 \"x\": f32[n, 4]\n"
+              "const %1: i64[1] = {-1}\nconst %2: i64[1] = {-9}\nconst %3: i64[1] = {1}\n"
+              "%4 = aten::slice(%0, %1, %2, %3, %1): f32[n, 4]\noutput \"y\" %4\n");
+}
+
 static void identity_leaves_alone(void **state) {
   (void)state;
   expect_same("identity",
@@ -453,6 +468,7 @@ static void unknown_names_are_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(identity_removes),
+      cmocka_unit_test(identity_takes_whole_slices),
       cmocka_unit_test(identity_leaves_alone),
       cmocka_unit_test(common_shares),
       cmocka_unit_test(common_compares_constants),

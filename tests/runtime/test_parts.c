@@ -67,6 +67,26 @@ static const char places[] = X WEIGHTS "const %9: i64[2] = {-1, 8192}\n"
     "output \"y\" %11\n"
     "output \"x\" %3\n";
 
+/* Parts of joins that are read while others are made; slices, pieces, sums and borders along other axes. */
+static const char pieces[] = X WEIGHTS
+    "const %2: f32[2, 4] = {1, -1, 0, 2, 1, 3, -2, 1}\n"
+    "const %3: i64[1] = {1}\nconst %4: i64[1] = {3}\nconst %5: i64[1] = {2}\n"
+    "const %6: i64[6] = {0, 1, 0, 0, 2, 0}\n"
+    "%7 = td::linear(%0, %1) " LINEAR("2") "\n"
+    "%8 = td::linear(%7, %1) " LINEAR("2") "\n"
+    "%9 = aten::cat(%7, %8) {dim = 2}\n"
+    "%10 = td::linear(%9, %2) {trans_w = true, n = 2}\n"
+    "%11 = aten::cat(%9, %10) {dim = 2}\n"
+    "%12 = aten::slice(%11, %3, %4, %5)\n"
+    "%13 = td::linear(%12, %1) " LINEAR("2") "\n"
+    "%14 = td::chunk(%11) {dim = 2, parts = 3, index = 2}\n"
+    "%15 = aten::mul(%13, %14)\n"
+    "%16 = aten::mean(%15) {dim = [1], keepdim = true}\n"
+    "%17 = aten::sub(%15, %16)\n"
+    "%18 = aten::constant_pad_nd(%17, %6)\n"
+    "%19 = aten::sin(%18)\n"
+    "output \"y\" %19\n";
+
 /* Steps that mix what stands along dimension 0: softmax, joins, permutations. */
 static const char across[] = X WEIGHTS
     "%2 = aten::sin(%0)\n"
@@ -108,8 +128,8 @@ static const char loop[] = X WEIGHTS "const %2: i64[] = {3}\nconst %3: bool[] = 
     "%12 = aten::mul(%5, %4)\n"
     "output \"y\" %12\n";
 
-static const char *const models[] = {chain, ports, cut, places, loop, across, data};
-enum { MODELS = sizeof models / sizeof *models, GAIN = 5 /* so many gain from parts */ };
+static const char *const models[] = {chain, ports, cut, places, loop, pieces, across, data};
+enum { MODELS = sizeof models / sizeof *models, GAIN = 6 /* so many gain from parts */ };
 
 typedef struct runner {
   rig r;
@@ -159,6 +179,10 @@ static void batches_list_values_once(void **state) {
     rig r;
     rig_open_without(&r, models[m], "native", "fuse");
     assert_true(m >= GAIN || r.plan->batches.count > 0);
+    if (models[m] == pieces) { /* one from the first step to the last */
+      assert_int_equal(r.plan->batches.count, 1);
+      assert_int_equal(r.plan->batches.at[0].end - r.plan->batches.at[0].first, r.plan->steps.count);
+    }
     for (uint32_t b = 0; b < r.plan->batches.count; b++) {
       const plan_batch *batch = &r.plan->batches.at[b];
       const uint32_t *slots = r.plan->operands.at + batch->slots;

@@ -196,6 +196,15 @@ static bool reflection_cases(ir_case *c, uint32_t number) {
   return true;
 }
 
+/* All axes are padded, the first one by nothing. */
+static bool constant_keeps_samples(const base_attrs *attrs, int32_t rank, const base_tensor *const *constants,
+                                   uint32_t count) {
+  const base_tensor *pads = count > 1 && count < 4 ? constants[1] : NULL;
+  (void)attrs;
+  return pads && pads->rank == 1 && pads->dims[0] == 2 * rank && base_load_i64(pads->dtype, pads->data, 0) == 0 &&
+         base_load_i64(pads->dtype, pads->data, rank * pads->strides[0]) == 0;
+}
+
 OPS_DECLARE(pad);
 const ir_op ops_pad[] = {
     /* (x, pads, value?, axes?): pads are elements in front of each axis, then behind each; 0 without a value */
@@ -206,7 +215,9 @@ const ir_op ops_pad[] = {
      .strings = 5,
      .infer = infer_constant,
      .reference = constant_reference,
-     .kernel = constant_kernel},
+     .kernel = constant_kernel,
+     .by_sample = 1,
+     .keeps_samples = constant_keeps_samples},
     /* (x, pads, axes?): mirrored at the border elements; the nearest border element; from the other end */
     {.id = OPERATOR(aten, reflection_pad),
      .min_in = 2,

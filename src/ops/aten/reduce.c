@@ -495,6 +495,17 @@ static bool norm_cases(ir_case *c, uint32_t number) {
   return number_cases(c, number / 3);
 }
 
+/* Axes are told, and none is the first one. */
+static bool reduce_keeps_samples(const base_attrs *attrs, int32_t rank, const base_tensor *const *constants,
+                                 uint32_t count) {
+  uint32_t dims;
+  const int64_t *dim = base_attr_ints(attrs, KERN_REDUCE_DIM, &dims);
+  bool keeps = dims > 0 && count < 2;
+  (void)constants;
+  for (uint32_t i = 0; i < dims; i++) keeps &= !ops_is_first_dim(dim[i], rank);
+  return keeps;
+}
+
 /* What a sum of elements of order 1 in f32 may be off where it comes to little. */
 #define CANCELS 1e-5f
 #define ROW(NAME, SPACE, OP, INFER, CASES, KERNEL, LOWER, ...) \
@@ -508,6 +519,8 @@ static bool norm_cases(ir_case *c, uint32_t number) {
    .reference = NAME##_reference,                              \
    .kernel = KERNEL,                                           \
    .lower = LOWER,                                             \
+   .by_sample = 1,                                             \
+   .keeps_samples = reduce_keeps_samples,                      \
    .flops = flops,                                             \
    .rtol = 1e-5f,                                              \
    .atol = CANCELS},
@@ -521,6 +534,8 @@ const ir_op ops_reduce[] = {
               .attr_count = OPS_COUNT(norm_attrs),
               .infer = infer_norm,
               .reference = norm_reference,
+              .by_sample = 1,
+              .keeps_samples = reduce_keeps_samples,
               .flops = flops,
               .lower = lower_norm,
               .rtol = 1e-5f},

@@ -247,6 +247,17 @@ static bool cases_resize(ir_case *c, uint32_t number) {
          ops_case_absent(c) && ops_case_absent(c) && ops_case_ints(c, large[number].out, (uint32_t)large[number].rank);
 }
 
+/* The first axis is scaled by 1. Sizes would name how many samples there are in all. */
+static bool resize_keeps_samples(const base_attrs *attrs, int32_t rank, const base_tensor *const *constants,
+                                 uint32_t count) {
+  enum { SCALES = 2, SIZES = 3 };
+  uint32_t axes;
+  base_attr_ints(attrs, KERN_RESIZE_AXES, &axes);
+  if (axes || strcmp(base_attr_str(attrs, KERN_RESIZE_COORDINATES), "tf_crop_and_resize") == 0) return false;
+  const base_tensor *scales = count > SCALES && count <= SIZES ? constants[SCALES] : NULL;
+  return scales && scales->rank == 1 && scales->dims[0] == rank && base_load_f64(scales->dtype, scales->data, 0) == 1;
+}
+
 OPS_DECLARE(resize);
 const ir_op ops_resize[] = {
     {.id = OPERATOR(td, resize),
@@ -258,6 +269,8 @@ const ir_op ops_resize[] = {
      .infer = infer_resize,
      .reference = resize_reference,
      .kernel = resize_kernel,
+     .by_sample = 1,
+     .keeps_samples = resize_keeps_samples,
      .rtol = 1e-5f,
      .atol = 1e-5f},
 };

@@ -220,6 +220,23 @@ static td_status chunk_show(const base_call *call, base_tensor *shown, int64_t *
   return TD_OK;
 }
 
+/* Axes are told, and none is the first one. */
+static bool slice_keeps_samples(const base_attrs *attrs, int32_t rank, const base_tensor *const *constants,
+                                uint32_t count) {
+  enum { AXES = 3 };
+  const base_tensor *axes = count > AXES ? constants[AXES] : NULL;
+  (void)attrs;
+  for (int64_t i = 0; axes && i < base_tensor_numel(axes); i++)
+    if (ops_is_first_dim(base_load_i64(axes->dtype, axes->data, i * axes->strides[0]), rank)) return false;
+  return axes && axes->rank == 1;
+}
+
+static bool chunk_keeps_samples(const base_attrs *attrs, int32_t rank, const base_tensor *const *constants,
+                                uint32_t count) {
+  (void)constants, (void)count;
+  return !ops_is_first_dim(base_attr_int(attrs, CHUNK_DIM), rank);
+}
+
 static td_status slice_view(const base_call *call) { return ops_show_view(call, slice_show); }
 static td_status slice_reference(const base_call *call) { return ops_show_reference(call, slice_show); }
 static td_status chunk_view(const base_call *call) { return ops_show_view(call, chunk_show); }
@@ -262,7 +279,9 @@ const ir_op ops_slice[] = {
      .flags = IR_OP_VIEW,
      .infer = infer_slice,
      .reference = slice_reference,
-     .view = slice_view},
+     .view = slice_view,
+     .by_sample = 1,
+     .keeps_samples = slice_keeps_samples},
     /* (x): piece `index` of `parts` along dim, of ceil(size / parts) elements but for the last; even: all must be equal
      */
     {.id = OPERATOR(td, chunk),
@@ -275,7 +294,9 @@ const ir_op ops_slice[] = {
      .attr_count = OPS_COUNT(chunk_attrs),
      .infer = infer_chunk,
      .reference = chunk_reference,
-     .view = chunk_view},
+     .view = chunk_view,
+     .by_sample = 1,
+     .keeps_samples = chunk_keeps_samples},
 };
 OPS_TABLE(slice);
 OPS_CASES(slice) = {

@@ -76,7 +76,9 @@ static td_status infer_softmax(ir_infer *ctx) {
   return ops_infer_same(ctx);
 }
 
-static bool softmax_keeps_samples(const base_attrs *attrs, int32_t rank) {
+static bool softmax_keeps_samples(const base_attrs *attrs, int32_t rank, const base_tensor *const *constants,
+                                  uint32_t count) {
+  (void)constants, (void)count;
   return !ops_is_first_dim(base_attr_int(attrs, KERN_SOFTMAX_DIM), rank);
 }
 

@@ -54,7 +54,9 @@ static td_status infer_permute(ir_infer *ctx) {
   return TD_OK;
 }
 
-static bool permute_keeps_samples(const base_attrs *attrs, int32_t rank) {
+static bool permute_keeps_samples(const base_attrs *attrs, int32_t rank, const base_tensor *const *constants,
+                                  uint32_t count) {
+  (void)constants, (void)count;
   int32_t order[BASE_MAX_RANK];
   return permutation(attrs, rank, order) && order[0] == 0;
 }

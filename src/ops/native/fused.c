@@ -95,7 +95,9 @@ static double fused_flops(const ir_info *const *in, const ir_info *out, const ba
 }
 
 /* A row of an operand [rows..., n] has its samples in front where the space has axes beside the row. */
-static bool rows_keep_samples(const base_attrs *attrs, int32_t rank) {
+static bool rows_keep_samples(const base_attrs *attrs, int32_t rank, const base_tensor *const *constants,
+                              uint32_t operands) {
+  (void)constants, (void)operands;
   base_program p;
   uint32_t count;
   const int64_t *words = base_attr_ints(attrs, KERN_FUSED_PROGRAM, &count);

@@ -465,6 +465,15 @@ static int64_t least(const base_dims *dims, base_dim d) {
 
 bool base_dim_not_negative(const base_dims *dims, base_dim d) { return least(dims, d) >= 0; }
 
+bool base_dim_times(const base_dims *dims, base_dim d, base_dim of, int64_t *times) {
+  int64_t a = d, b = of;
+  if (d == BASE_DIM_NONE || of == BASE_DIM_NONE || base_dim_known(d) != base_dim_known(of)) return false;
+  if (!base_dim_known(d) && without_factor(dims, d, &a) != without_factor(dims, of, &b)) return false;
+  if (a < 1 || b < 1 || a % b != 0) return false;
+  *times = a / b;
+  return true;
+}
+
 /* The one symbol of inputs that `d` holds and never falls with. False: it is none such. */
 static bool grows_with(const base_dims *dims, base_dim d, int64_t *symbol) {
   int64_t number;

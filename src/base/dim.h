@@ -89,6 +89,8 @@ bool base_dim_not_negative(const base_dims *dims, base_dim d);
 /* From now on the one symbol of `d`, which must grow with it, is never so small that `d` is less than `value`. True: it
  * may be less than was known. Expressions that stand already are not simplified again. */
 bool base_dim_at_least(base_dims *dims, base_dim d, int64_t value);
+/* Is `d` a whole number of times `of`, whatever sizes are open? *times, from 1. */
+bool base_dim_times(const base_dims *dims, base_dim d, base_dim of, int64_t *times);
 /* True when `d` needs a symbol that data defines. */
 bool base_dim_from_data(const base_dims *dims, base_dim d);
 /* The first `count` expressions of the table with numbers for some of its symbols (`values`: one per symbol, negative:

@@ -1,6 +1,7 @@
 /* batch.c -- finds the steps of a plan that work sample by sample, and may so run on parts of a batch.
  *
- * Such a step has results whose dimension 0 is the number of samples, and says in its operator's descriptor which
+ * Such a step has results whose dimension 0 is the number of samples, or some rows of each, as windows of images are,
+ * and says in its operator's descriptor which
  * operands it reads a sample of per sample of its results (held operands); it reads the others in whole (shared ones).
  * Steps that follow each other form a batch while the samples are as many, and running them part by part changes
  * nothing: what one of them makes is not shared by another, and nothing is both held and shared.
@@ -55,11 +56,18 @@ static bool is_elementwise(const plan_exe *plan, const plan_step *s) {
   return op && op->flags & IR_OP_ELEMENTWISE;
 }
 
+/* Does the step keep the order of all elements? Then what is a sample's stays that, in as many rows as it takes. */
+static bool keeps_order(const plan_exe *plan, const plan_step *s) {
+  const ir_op *op = plan->here.links.at[s->function].op;
+  return op && op->flags & IR_OP_VIEW_DENSE;
+}
+
 static bool holds_samples(const plan_exe *plan, uint32_t slot, base_dim samples) {
   const plan_slot *s = &plan->slots.at[slot];
-  return plan->slots.at[s->root].place != PLAN_TAIL && s->rank >= 1 && s->dims[0] == samples &&
-         base_is_float(s->dtype) && base_dtype(s->dtype)->bits >= 8 &&
-         !(s->place == PLAN_ARENA && s->part_of != PLAN_NONE && s->part_axis == 0);
+  int64_t rows;
+  return plan->slots.at[s->root].place != PLAN_TAIL && s->rank >= 1 &&
+         base_dim_times(&plan->dims, s->dims[0], samples, &rows) && base_is_float(s->dtype) &&
+         base_dtype(s->dtype)->bits >= 8 && !(s->place == PLAN_ARENA && s->part_of != PLAN_NONE && s->part_axis == 0);
 }
 
 /* Is operand `i` of the step held? False: it is shared. *fits: it is surely one of both. */
@@ -67,9 +75,11 @@ static bool is_held(const search *f, const plan_step *s, uint8_t held, uint32_t 
   const uint32_t slot = f->plan->operands.at[s->in + i], out = f->plan->operands.at[s->out];
   const plan_slot *x = &f->plan->slots.at[slot];
   const int32_t rank = f->plan->slots.at[out].rank;
+  const bool alike = x->rank >= 1 && rank >= 1 && x->dims[0] == f->plan->slots.at[out].dims[0];
   *fits = x->place != PLAN_TAIL;
   if (!(held >> (i < 7 ? i : 7) & 1)) return false;
-  if (holds_samples(f->plan, slot, f->samples) && (x->rank == rank || (i == 0 && !is_elementwise(f->plan, s))))
+  if (holds_samples(f->plan, slot, f->samples) && (alike || (i == 0 && keeps_order(f->plan, s))) &&
+      (x->rank == rank || (i == 0 && !is_elementwise(f->plan, s))))
     return true;
   const bool broadcast = (i > 0 || is_elementwise(f->plan, s)) && (x->rank < rank || x->dims[0] == 1);
   *fits &= x->rank >= 0 && broadcast;
@@ -79,12 +89,12 @@ static bool is_held(const search *f, const plan_step *s, uint8_t held, uint32_t 
 /* Does a sample of the slot lie in that sample of its root? So do parts of joins along another axis. */
 static bool keeps_its_sample(const search *f, uint32_t slot) {
   const plan_slot *s = &f->plan->slots.at[slot];
-  while (slot != s->root && s->place == PLAN_ARENA && s->part_of != PLAN_NONE && s->part_axis > 0 &&
-         s->dims[0] == f->samples) {
+  const base_dim rows = s->rank >= 1 ? s->dims[0] : BASE_DIM_NONE;
+  while (slot != s->root && s->place == PLAN_ARENA && s->part_of != PLAN_NONE && s->part_axis > 0) {
     slot = s->part_of;
     s = &f->plan->slots.at[slot];
   }
-  return slot == s->root && s->rank >= 1 && s->dims[0] == f->samples;
+  return slot == s->root && s->rank >= 1 && s->dims[0] == rows;
 }
 
 /* A view made before the batch may see any elements of its memory as one sample: nothing may be written there. */
@@ -128,8 +138,24 @@ static bool add_results(search *f, const plan_step *s) {
   return true;
 }
 
+/* A view of what the batch does not make, and no sample: views are made once, before the first part runs. */
+static bool is_beside(const search *f, const plan_step *s) {
+  if (s->kind != PLAN_SHOW || s->defines || s->out_count != 1) return false;
+  for (uint32_t i = 0; i < s->in_count + s->out_count; i++) {
+    const uint32_t slot = plan_operand(f->plan, s, i);
+    if (slot == PLAN_NONE) continue;
+    const plan_slot *x = &f->plan->slots.at[slot];
+    const uint32_t place = f->plan->slots.at[x->root].place;
+    if (x->place == PLAN_TAIL || place == PLAN_TAIL || f->written[x->root] == f->number || f->held[slot] == f->number ||
+        holds_samples(f->plan, slot, f->samples))
+      return false;
+  }
+  return true;
+}
+
 /* Takes the step into the batch at hand. False: it does not belong there, and the marks are void now. */
 static bool add_step(search *f, const plan_step *s) {
+  if (is_beside(f, s)) return true;
   const uint8_t held = held_operands(f->plan, s);
   return held && f->plan->operands.at[s->out] != PLAN_NONE && add_operands(f, s, held) && add_results(f, s);
 }
@@ -143,7 +169,8 @@ static bool start_batch(search *f, const plan_step *s) {
   return f->samples != 0 && f->samples != 1 && add_step(f, s);
 }
 
-/* The slots that hold samples in steps [first, end), each once: found again, by marks of their own. */
+/* The slots that hold samples in steps [first, end), each once. A step that did not fit has marked none of those that
+ * do not: whoever is marked as held is no view beside, and nobody is both held and shared. */
 static td_status close_batch(search *f, uint32_t first, uint32_t end, uint32_t *listed, td_error *err) {
   plan_exe *plan = f->plan;
   plan_batch *batch = base_vec_push(plan->arena, &plan->batches);
@@ -151,12 +178,9 @@ static td_status close_batch(search *f, uint32_t first, uint32_t end, uint32_t *
   *batch = (plan_batch){.first = first, .end = end, .samples = f->samples, .slots = plan->operands.count};
   for (uint32_t i = first; i < end; i++) {
     const plan_step *s = &plan->steps.at[i];
-    const uint8_t held = held_operands(plan, s);
     for (uint32_t k = 0; k < s->in_count + s->out_count; k++) {
       const uint32_t slot = plan_operand(plan, s, k);
-      bool fits;
-      if (slot == PLAN_NONE || listed[slot] == f->number) continue;
-      if (k < s->in_count && !is_held(f, s, held, k, &fits)) continue;
+      if (slot == PLAN_NONE || listed[slot] == f->number || f->held[slot] != f->number) continue;
       listed[slot] = f->number;
       if (plan_add_operands(plan, &slot, 1) == PLAN_NONE) return base_no_memory(err, "a batch");
     }

@@ -8,6 +8,7 @@
  *     index_select(x, 4 5 0 1)   -> view(index_select(view(x, [-1, 2]), 2 0))   single elements that are whole rows
  *     scatter_nd(x, [[1, 2]], y) -> view(scatter_nd(view(x, [-1]), [[5]], y))   places that constants tell
  *     gather_nd(x, i)            -> index_select(x, squeeze(i))   where tuples are of one index
+ *     squeeze(slice(permute(x))) -> permute(squeeze(slice(x)))   of the first axis: samples stay in front
  *     repeat(x)                  -> expand(x)               where only axes of one element are repeated
  *
  * Requires: a verified graph. Keeps: types, numbers. Breaks: nothing. */
@@ -238,6 +239,39 @@ static td_status visit_scatter_nd(passes_edit *e, ir_node id, const ir_node_def 
   return passes_take_place(e, id, out);
 }
 
+/* What `v` has moved its first axis from, where one element of that is picked: *axis there, and the order in which what
+ * is left of it has v's other axes. None: v keeps its first axis, or moves nothing. */
+static ir_value unmoved(passes_edit *e, ir_value v, int64_t *axis, int64_t *left) {
+  const ir_node_def *before = passes_producer(e, v, OP_aten_permute);
+  const int32_t rank = ir_type_of(e->graph, v)->rank;
+  int64_t order[BASE_MAX_RANK];
+  if (!before || !passes_order(before, rank, order) || order[0] == 0) return IR_NO_VALUE;
+  *axis = order[0];
+  for (int32_t i = 1; i < rank; i++) left[i - 1] = order[i] - (order[i] > order[0]);
+  return before->in[0];
+}
+
+static bool is_first_axis(const passes_edit *e, const ir_node_def *node, uint32_t i) {
+  const base_tensor *axes = passes_constant(e, node, i);
+  return axes && base_tensor_numel(axes) == 1 && base_load_i64(axes->dtype, axes->data, 0) == 0;
+}
+
+static td_status visit_squeeze(passes_edit *e, ir_node id, const ir_node_def *node) {
+  const ir_node_def *slice = is_first_axis(e, node, 1) ? passes_only_producer(e, node->in[0], OP_aten_slice) : NULL;
+  int64_t axis, left[BASE_MAX_RANK];
+  ir_value in[5], out;
+  if (!slice || !is_first_axis(e, slice, 3)) return TD_OK;
+  const uint32_t count = slice->in_count;
+  memcpy(in, slice->in, count * sizeof *in);
+  in[0] = unmoved(e, in[0], &axis, left);
+  if (!in[0].id) return TD_OK;
+  TRY(ir_add_ints(e->graph, &axis, 1, &in[3], e->err));
+  TRY(add(e, id, OP_aten_slice, in, count, &out));
+  TRY(add(e, id, OP_aten_squeeze, (ir_value[]){out, in[3]}, 2, &out));
+  TRY(passes_permute(e, id, out, left, &out));
+  return passes_take_place(e, id, out);
+}
+
 static td_status visit_index_select(passes_edit *e, ir_node id, const ir_node_def *node) {
   const ir_type *type = ir_type_of(e->graph, node->in[0]);
   const base_tensor *index = passes_constant(e, node, 1);
@@ -249,13 +283,16 @@ static td_status visit_index_select(passes_edit *e, ir_node id, const ir_node_de
   if (!index_slice(index, type->dims[axis], &first, &step)) return select_rows(e, id, node, index);
   end = first + step * base_tensor_numel(index);
   if (end < 0) end = INT64_MIN; /* -1 would count from the end */
-  const int64_t ints[] = {first, end, axis, step};
   const bool drops = index->rank == 0;
-  ir_value in[5] = {node->in[0]}, out;
+  int64_t left[BASE_MAX_RANK];
+  const ir_value from = drops && axis == 0 ? unmoved(e, node->in[0], &axis, left) : IR_NO_VALUE;
+  const int64_t ints[] = {first, end, axis, step};
+  ir_value in[5] = {from.id ? from : node->in[0]}, out;
   for (uint32_t i = 0; i < 4; i++) TRY(ir_add_ints(e->graph, &ints[i], 1, &in[1 + i], e->err));
   TRY(add(e, id, OP_aten_slice, in, 5, &out));
   in[0] = out;
   if (drops) TRY(add(e, id, OP_aten_squeeze, (ir_value[]){out, in[3]}, 2, &out));
+  if (from.id) TRY(passes_permute(e, id, out, left, &out));
   if (ir_type_equal(ir_type_of(e->graph, out), ir_type_of(e->graph, ir_node_of(e->graph, id)->out[0])))
     return passes_take_place(e, id, out);
   passes_drop(e, out);
@@ -297,9 +334,13 @@ static td_status visit_repeat(passes_edit *e, ir_node id, const ir_node_def *nod
 }
 
 static td_status visit(passes_edit *e, ir_node id) {
-  static const passes_rule rules[] = {{OP_aten_permute, visit_permute},           {OP_aten_view, visit_view},
-                                      {OP_aten_index_select, visit_index_select}, {OP_td_gather_nd, visit_gather_nd},
-                                      {OP_td_scatter_nd, visit_scatter_nd},       {OP_aten_repeat, visit_repeat}};
+  static const passes_rule rules[] = {{OP_aten_permute, visit_permute},
+                                      {OP_aten_view, visit_view},
+                                      {OP_aten_index_select, visit_index_select},
+                                      {OP_td_gather_nd, visit_gather_nd},
+                                      {OP_td_scatter_nd, visit_scatter_nd},
+                                      {OP_aten_repeat, visit_repeat},
+                                      {OP_aten_squeeze, visit_squeeze}};
   return passes_apply(e, id, rules, sizeof rules / sizeof *rules, NULL);
 }
 

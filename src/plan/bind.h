@@ -48,6 +48,7 @@ typedef enum plan_extent {
 typedef struct plan_slice {
   uint32_t slot;
   uint32_t extent; /* plan_extent */
+  int64_t rows;    /* of dimension 0 that each sample has */
   bool own;        /* its memory is each thread's own */
 } plan_slice;
 

@@ -39,9 +39,9 @@ void run_range_ends(run_session *s, uint32_t first, uint32_t end) {
 static void slice(run_session *s, const plan_parts *p, int64_t at, int64_t samples) {
   for (uint32_t i = 0; i < p->slice_count; i++) {
     base_tensor *t = &s->main.values[p->slices[i].slot].tensor;
-    t->dims[0] = samples;
+    t->dims[0] = samples * p->slices[i].rows;
     t->data = s->bounds.active->wholes[i];
-    if (p->slices[i].extent == PLAN_ALL && at) t->data = base_at(t, at * t->strides[0]);
+    if (p->slices[i].extent == PLAN_ALL && at) t->data = base_at(t, at * p->slices[i].rows * t->strides[0]);
   }
 }
 

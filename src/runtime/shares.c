@@ -140,9 +140,9 @@ static void slice(const run_session *s, const plan_parts *p, const desk *d, base
     const int64_t skip = piece->extent == PLAN_ALL ? first + at : piece->extent == PLAN_ONE_SHARE ? at : 0;
     base_tensor *t = &values[i].tensor;
     values[i] = s->main.values[piece->slot];
-    t->dims[0] = samples;
+    t->dims[0] = samples * piece->rows;
     if (piece->own) t->data = (char *)t->data + d->memory;
-    if (skip) t->data = base_at(t, skip * t->strides[0]);
+    if (skip) t->data = base_at(t, skip * piece->rows * t->strides[0]);
   }
 }
 

@@ -87,6 +87,23 @@ static void bounds_of_windows(void **state) {
   assert_false(base_dim_at_least(d, 7, 9));
 }
 
+static void multiples_are_told(void **state) {
+  base_dims *d = *state;
+  const base_dim b = base_dim_symbol(d, "b"), h = base_dim_symbol(d, "h");
+  int64_t times = 0;
+  assert_true(base_dim_times(d, b, b, &times) && times == 1);
+  assert_true(base_dim_times(d, base_dim_mul(d, 64, b), b, &times) && times == 64);
+  assert_true(base_dim_times(d, base_dim_mul(d, 64, b), base_dim_mul(d, 16, b), &times) && times == 4);
+  assert_true(base_dim_times(NULL, 12, 4, &times) && times == 3);
+  assert_false(base_dim_times(d, b, base_dim_mul(d, 2, b), &times));
+  assert_false(base_dim_times(d, base_dim_mul(d, 6, b), base_dim_mul(d, 4, b), &times));
+  assert_false(base_dim_times(d, base_dim_mul(d, h, b), b, &times));
+  assert_false(base_dim_times(d, 64, b, &times));
+  assert_false(base_dim_times(d, b, 1, &times));
+  assert_false(base_dim_times(d, 0, 4, &times));
+  assert_false(base_dim_times(d, BASE_DIM_NONE, BASE_DIM_NONE, &times));
+}
+
 /* Divisions of divisions are one, and what the number divides is outside. */
 static void divisions_by_numbers(void **state) {
   base_dims *d = *state;
@@ -260,6 +277,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(extremes_that_are_certain, setup, teardown),
       cmocka_unit_test_setup_teardown(bounds_of_windows, setup, teardown),
       cmocka_unit_test_setup_teardown(divisions_by_numbers, setup, teardown),
+      cmocka_unit_test_setup_teardown(multiples_are_told, setup, teardown),
       cmocka_unit_test_setup_teardown(signs_that_are_certain, setup, teardown),
       cmocka_unit_test_setup_teardown(evaluates_as_built, setup, teardown),
       cmocka_unit_test_setup_teardown(prints_and_parses, setup, teardown),

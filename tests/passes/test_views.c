@@ -250,6 +250,35 @@ static void numbers_stay(void **state) {
   }
 }
 
+/* Queries, keys and values of heads: what is picked from the axis that was moved to the front leaves samples there. */
+static void samples_stay_in_front(void **state) {
+  (void)state;
+  expect_change("views",
+                "input %0 \"x\": f32[b, 5, 3, 2, 4]\nconst %1: i64[] = {2}\nconst %2: i64[1] = {1}\n"
+                "const %3: i64[1] = {2}\nconst %4: i64[1] = {0}\n"
+                "%5 = aten::permute(%0) {dims = [2, 0, 3, 1, 4]}\n"
+                "%6 = aten::index_select(%5, %1) {dim = 0}\n"
+                "%7 = aten::slice(%5, %2, %3, %4)\n%8 = aten::squeeze(%7, %4)\n"
+                "%9 = aten::add(%6, %8)\noutput \"y\" %9\n",
+                "input %0 \"x\": f32[b, 5, 3, 2, 4]\n"
+                "const %1: i64[1] = {2}\n"
+                "const %2: i64[1] = {3}\n"
+                "const %3: i64[1] = {2}\n"
+                "const %4: i64[1] = {1}\n"
+                "const %5: i64[1] = {1}\n"
+                "const %6: i64[1] = {2}\n"
+                "const %7: i64[1] = {2}\n"
+                "%8 = aten::slice(%0, %1, %2, %3, %4): f32[b, 5, 1, 2, 4]\n"
+                "%9 = aten::squeeze(%8, %3): f32[b, 5, 2, 4]\n"
+                "%10 = aten::permute(%9) {dims = [0, 2, 1, 3]}: f32[b, 2, 5, 4]\n"
+                "%11 = aten::slice(%0, %5, %6, %7): f32[b, 5, 1, 2, 4]\n"
+                "%12 = aten::squeeze(%11, %7): f32[b, 5, 2, 4]\n"
+                "%13 = aten::permute(%12) {dims = [0, 2, 1, 3]}: f32[b, 2, 5, 4]\n"
+                "%14 = aten::add(%10, %13): f32[b, 2, 5, 4]\n"
+                "output \"y\" %14\n",
+                2);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(permutations_join),
@@ -260,6 +289,7 @@ int main(void) {
       cmocka_unit_test(what_views_can_say_they_say),
       cmocka_unit_test(places_are_told_by_few_numbers),
       cmocka_unit_test(numbers_stay),
+      cmocka_unit_test(samples_stay_in_front),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

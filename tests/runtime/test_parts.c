@@ -87,6 +87,22 @@ static const char pieces[] = X WEIGHTS
     "%19 = aten::sin(%18)\n"
     "output \"y\" %19\n";
 
+/* Windows: four rows of a value are one sample, and back; a constant is viewed in their midst, and read in whole. */
+static const char windows[] = X WEIGHTS
+    "const %2: i64[4] = {-1, 4, 1024, 2}\nconst %3: i64[3] = {-1, 1024, 2}\nconst %4: i64[3] = {-1, 4096, 2}\n"
+    "const %5: f32[2, 1] = {0.5, -2}\n"
+    "%6 = aten::sin(%0)\n"
+    "%7 = aten::view(%6, %2)\n"
+    "%8 = aten::permute(%7) {dims = [0, 2, 1, 3]}\n"
+    "%9 = aten::view(%8, %3)\n"
+    "%10 = td::linear(%9, %1) " LINEAR("2") "\n"
+    "%11 = aten::permute(%5) {dims = [1, 0]}\n"
+    "%12 = aten::mul(%10, %11)\n"
+    "%13 = aten::cos(%12)\n"
+    "%14 = aten::view(%13, %4)\n"
+    "%15 = aten::mul(%14, %6)\n"
+    "output \"y\" %15\n";
+
 /* Steps that mix what stands along dimension 0: softmax, joins, permutations. */
 static const char across[] = X WEIGHTS
     "%2 = aten::sin(%0)\n"
@@ -128,8 +144,8 @@ static const char loop[] = X WEIGHTS "const %2: i64[] = {3}\nconst %3: bool[] = 
     "%12 = aten::mul(%5, %4)\n"
     "output \"y\" %12\n";
 
-static const char *const models[] = {chain, ports, cut, places, loop, pieces, across, data};
-enum { MODELS = sizeof models / sizeof *models, GAIN = 6 /* so many gain from parts */ };
+static const char *const models[] = {chain, ports, cut, places, loop, pieces, windows, across, data};
+enum { MODELS = sizeof models / sizeof *models, GAIN = 7 /* so many gain from parts */ };
 
 typedef struct runner {
   rig r;
@@ -179,7 +195,7 @@ static void batches_list_values_once(void **state) {
     rig r;
     rig_open_without(&r, models[m], "native", "fuse");
     assert_true(m >= GAIN || r.plan->batches.count > 0);
-    if (models[m] == pieces) { /* one from the first step to the last */
+    if (models[m] == pieces || models[m] == windows) { /* one from the first step to the last */
       assert_int_equal(r.plan->batches.count, 1);
       assert_int_equal(r.plan->batches.at[0].end - r.plan->batches.at[0].first, r.plan->steps.count);
     }

@@ -3,7 +3,7 @@
 #
 # Parts: unit (torch.compile, exported programs, modules, a session), language (decoding, state, forks, a detector),
 # models (torchvision and the zoo of other families), families (one tiny model of each family that libraries build, from
-# files), ops (op_db), files (op_db from .pt and .pt2, forms that write, mixed types), types (every pair of types that an
+# files: traced, exported, and of ONNX with open sizes), ops (op_db), files (op_db from .pt and .pt2, forms that write, mixed types), types (every pair of types that an
 # operator takes), empty (operands without elements), profiles (of the built-in models,
 # whose figures must fit), tutorials (a profile, a fault, annotations, threads and forks, as readers of tutorials write
 # them), inductor (PyTorch's own test_torchinductor.py, which --file names; left out
@@ -16,7 +16,7 @@
 set -u
 . tools/common.sh
 
-libraries="torch torchvision timm transformers diffusers torch_geometric monai einops expecttest setuptools matplotlib psutil pyyaml"
+libraries="onnx onnxruntime onnxscript torch torchvision timm transformers diffusers torch_geometric monai einops expecttest setuptools matplotlib psutil pyyaml"
 python=${TREADLE_PYTHON:-}
 if [ -z "$python" ]; then
   install_packages $build_packages $python_packages python3-venv || exit 1

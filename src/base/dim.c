@@ -1,7 +1,8 @@
 /* dim.c -- size expressions. Canonical form: constants fold; in a product the constant stands left; sums of a common
  * base fold their constants, sums of multiples of a base are one multiple; a division by a factor of a product cancels
- * it, and one by a number is a floor that holds no multiple of it and no other division. That is enough for the sizes that exporters write (views of batch*seq, halves, strides), and anything else stays
- * a plain expression: never wrong, only less equal. */
+ * it, and one by a number is a floor that holds no multiple of it and no other division. That is enough for the sizes
+ * that exporters write (views of batch*seq, halves, strides), and anything else stays a plain expression: never wrong,
+ * only less equal. */
 #include "base/dim.h"
 #include "base/size.h"
 

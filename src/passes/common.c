@@ -1,6 +1,7 @@
 /* common.c -- common subexpressions: of nodes with one operator, equal operands and equal attributes the first one
- * stays. Small constants are equal where their contents are. Requires: a verified graph. Keeps: types, order of evaluation. Breaks: nothing. Nodes of a nested block see
- * those of the blocks around it, never those of a sibling; random operators and regions are left alone. */
+ * stays. Small constants are equal where their contents are. Requires: a verified graph. Keeps: types, order of
+ * evaluation. Breaks: nothing. Nodes of a nested block see those of the blocks around it, never those of a sibling;
+ * random operators and regions are left alone. */
 #include "passes/passes_priv.h"
 
 #include <string.h>
@@ -86,8 +87,7 @@ static td_status visit(merging *m, ir_block block) {
 
 td_status passes_common(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
   (void)setting;
-  merging m = {
-      .g = graph, .arena = base_arena_new(base_arena_allocator(graph->arena)), .changes = changes, .err = err};
+  merging m = {.g = graph, .arena = base_arena_new(base_arena_allocator(graph->arena)), .changes = changes, .err = err};
   if (!m.arena) return base_no_memory(err, "common subexpressions");
   const td_status status = visit(&m, graph->top);
   if (status == TD_OK) ir_settle(graph);

@@ -56,7 +56,8 @@ typedef struct span {
 /* The loop, used once, that gives `v`; no node: something else does, or it is too deep. */
 static ir_node loop_behind(const passes_edit *e, ir_value v, uint32_t depth) {
   const ir_node made_by = ir_value_of(e->graph, v)->node;
-  const bool goes = made_by.id && passes_uses(e, v) == 1 && depth < MAX_DEPTH && is_loop(e, ir_node_of(e->graph, made_by));
+  const bool goes =
+      made_by.id && passes_uses(e, v) == 1 && depth < MAX_DEPTH && is_loop(e, ir_node_of(e->graph, made_by));
   return goes ? made_by : (ir_node){0};
 }
 
@@ -71,8 +72,7 @@ static bool has_spans(passes_edit *e, ir_value v, int32_t axis, uint32_t depth) 
   ir_refresh(e->graph, made_by);
   const ir_node_def loop = *ir_node_of(e->graph, made_by);
   bool has = true;
-  for (uint32_t k = 0; k < loop.in_count && has; k++)
-    has = !loop.in[k].id || has_spans(e, loop.in[k], axis, depth + 1);
+  for (uint32_t k = 0; k < loop.in_count && has; k++) has = !loop.in[k].id || has_spans(e, loop.in[k], axis, depth + 1);
   return has;
 }
 

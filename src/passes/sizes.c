@@ -10,8 +10,7 @@
 static td_status visit(passes_edit *e, ir_node id) {
   const ir_node_def *node = ir_node_of(e->graph, id);
   bool *raised = e->user;
-  if (node->op->id != OP_aten_convolution || passes_int(node, "transposed") ||
-      *passes_str(node, "auto_pad"))
+  if (node->op->id != OP_aten_convolution || passes_int(node, "transposed") || *passes_str(node, "auto_pad"))
     return TD_OK;
   const ir_type *t = ir_type_of(e->graph, node->out[0]);
   for (int32_t i = 2; i < t->rank; i++) *raised |= base_dim_at_least(&e->graph->dims, t->dims[i], 1);

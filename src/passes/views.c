@@ -239,8 +239,8 @@ static td_status visit_scatter_nd(passes_edit *e, ir_node id, const ir_node_def 
   return passes_take_place(e, id, out);
 }
 
-/* What `v` has moved its first axis from, where one element of that is picked: *axis there, and the order in which what
- * is left of it has v's other axes. None: v keeps its first axis, or moves nothing. */
+/* What `v` has moved its first axis from, where one element of that is selected: *axis there, and the order in which
+ * what is left of it has v's other axes. None: v keeps its first axis, or moves nothing. */
 static ir_value unmoved(passes_edit *e, ir_value v, int64_t *axis, int64_t *left) {
   const ir_node_def *before = passes_producer(e, v, OP_aten_permute);
   const int32_t rank = ir_type_of(e->graph, v)->rank;

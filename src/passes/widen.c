@@ -120,7 +120,8 @@ static td_status widen(passes_edit *e, ir_node id, const ir_node_def *node) {
   e->graph->has_bf16 |= dtype == TD_BF16;
   memcpy(in, from.in, from.in_count * sizeof *in);
   for (uint32_t i = 0; i < from.in_count; i++)
-    if (in[i].id && ir_type_of(e->graph, in[i])->dtype == dtype) TRY(widened(e, id, in[i], saturating && i == 0, &in[i]));
+    if (in[i].id && ir_type_of(e->graph, in[i])->dtype == dtype)
+      TRY(widened(e, id, in[i], saturating && i == 0, &in[i]));
   const ir_new_node spec = {.in = in,
                             .in_count = from.in_count,
                             .args = args,

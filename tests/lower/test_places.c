@@ -260,15 +260,11 @@ static void bounds_of_narrow_types(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(dense_layers),
-                                     cmocka_unit_test(rows_below_each_other),
-                                     cmocka_unit_test(copies_where_needed),
-                                     cmocka_unit_test(parts_are_not_overwritten),
-                                     cmocka_unit_test(joins_in_loops),
-                                     cmocka_unit_test(views_as_they_are),
-                                     cmocka_unit_test(views_of_open_sizes),
-                                     cmocka_unit_test(sizes_that_fall),
-                                     cmocka_unit_test(bounds_of_narrow_types),
-                                     cmocka_unit_test(operands_are_read_before_they_are_written)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(dense_layers),           cmocka_unit_test(rows_below_each_other),
+      cmocka_unit_test(copies_where_needed),    cmocka_unit_test(parts_are_not_overwritten),
+      cmocka_unit_test(joins_in_loops),         cmocka_unit_test(views_as_they_are),
+      cmocka_unit_test(views_of_open_sizes),    cmocka_unit_test(sizes_that_fall),
+      cmocka_unit_test(bounds_of_narrow_types), cmocka_unit_test(operands_are_read_before_they_are_written)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

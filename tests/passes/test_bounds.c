@@ -2,13 +2,16 @@
 #include "passes/change.h"
 
 /* A view by a size that an exporter computes with truncation, from that of the input. */
-#define COMPUTED_SIZE(LESS, CONV, SHAPE, VIEW, OF)                                                      \
-  "input %0 \"x\": f32[b, 1, h]\n"                                                                      \
-  "const %1: f32[2, 1, 5] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}\n"                                           \
-  "const %2: i64[1] = {" LESS "}\nconst %3: i64[1] = {2}\nconst %4: i64[1] = {1}\n"                     \
-  "const %5: i64[1] = {-1}\n"                                                                           \
-  "%6 = aten::convolution(%0, %1) {stride = [2]" CONV "\n%7 = td::shape(%0) {start = 2" SHAPE "\n"      \
-  "%8 = aten::add(%7, %2)" OF "\n%9 = aten::div(%8, %3) {rounding_mode = \"trunc\"}" OF "\n"            \
+#define COMPUTED_SIZE(LESS, CONV, SHAPE, VIEW, OF)                                            \
+  "input %0 \"x\": f32[b, 1, h]\n"                                                            \
+  "const %1: f32[2, 1, 5] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}\n"                                 \
+  "const %2: i64[1] = {" LESS                                                                 \
+  "}\nconst %3: i64[1] = {2}\nconst %4: i64[1] = {1}\n"                                       \
+  "const %5: i64[1] = {-1}\n"                                                                 \
+  "%6 = aten::convolution(%0, %1) {stride = [2]" CONV "\n%7 = td::shape(%0) {start = 2" SHAPE \
+  "\n"                                                                                        \
+  "%8 = aten::add(%7, %2)" OF "\n%9 = aten::div(%8, %3) {rounding_mode = \"trunc\"}" OF       \
+  "\n"                                                                                        \
   "%10 = aten::add(%9, %4)" OF "\n%11 = aten::cat(%5, %10) {dim = 0}" VIEW "\noutput \"y\" %12\n"
 #define OTHERS                                                                                          \
   ", padding = [], dilation = [], auto_pad = \"\", transposed = false, output_padding = [], groups = 1" \

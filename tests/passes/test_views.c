@@ -250,7 +250,8 @@ static void numbers_stay(void **state) {
   }
 }
 
-/* Queries, keys and values of heads: what is picked from the axis that was moved to the front leaves samples there. */
+/* Queries, keys and values of heads: what is selected from the axis that was moved to the front leaves samples there.
+ */
 static void samples_stay_in_front(void **state) {
   (void)state;
   expect_change("views",

@@ -84,8 +84,9 @@ static void what_may_overflow_is_rounded(void **state) {
 /* Of an infinity and of what is near it a clamp makes its bound, unless that is infinite itself. */
 static void what_saturates_takes_numbers_that_f16_lacks(void **state) {
   (void)state;
-#define CLAMPED(BOUND, MORE)                                                        \
-  "input %0 \"x\": f16[3]\nconst %1: f16[] = {0}\nconst %2: f16[] = {" BOUND "}\n" \
+#define CLAMPED(BOUND, MORE)                                                 \
+  "input %0 \"x\": f16[3]\nconst %1: f16[] = {0}\nconst %2: f16[] = {" BOUND \
+  "}\n"                                                                      \
   "%3 = aten::square(%0)\n%4 = aten::clamp(%3, %1, %2)\n" MORE
   static const struct {
     const char *text;
@@ -172,11 +173,13 @@ static void others_are_taken_in_f32(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(products_are_taken_in_f32),     cmocka_unit_test(numbers_stay),
-      cmocka_unit_test(pools_are_taken_in_f32),        cmocka_unit_test(what_may_overflow_is_rounded),
-      cmocka_unit_test(what_overflows_stays_infinite), cmocka_unit_test(own_casts_stay),
-      cmocka_unit_test(what_saturates_takes_numbers_that_f16_lacks),
-      cmocka_unit_test(others_are_taken_in_f32)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(products_are_taken_in_f32),
+                                     cmocka_unit_test(numbers_stay),
+                                     cmocka_unit_test(pools_are_taken_in_f32),
+                                     cmocka_unit_test(what_may_overflow_is_rounded),
+                                     cmocka_unit_test(what_overflows_stays_infinite),
+                                     cmocka_unit_test(own_casts_stay),
+                                     cmocka_unit_test(what_saturates_takes_numbers_that_f16_lacks),
+                                     cmocka_unit_test(others_are_taken_in_f32)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,10 @@
 /* batch.c -- finds the steps of a plan that work sample by sample, and may so run on parts of a batch.
  *
  * Such a step has results whose dimension 0 is the number of samples, or some rows of each, as windows of images are,
- * and says in its operator's descriptor which
- * operands it reads a sample of per sample of its results (held operands); it reads the others in whole (shared ones).
- * Steps that follow each other form a batch while the samples are as many, and running them part by part changes
- * nothing: what one of them makes is not shared by another, and nothing is both held and shared.
+ * and says in its operator's descriptor which operands it reads a sample of per sample of its results (held operands);
+ * it reads the others in whole (shared ones). Steps that follow each other form a batch while the samples are as many,
+ * and running them part by part changes nothing: what one of them makes is not shared by another, and nothing is both
+ * held and shared. Views of neither kind stand beside the batch.
  *
  * Only floating-point samples count: what is computed with sizes is none, and stays where its contents are read. */
 #include "lower/lower_priv.h"

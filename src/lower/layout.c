@@ -1,6 +1,7 @@
 /* layout.c -- how a view lies in the memory of a dense value: dense itself, in rows of one pitch, or in any way. Where
  * sizes are open it is what holds for all of them: a view is tried with few elements along each open axis, of which
- * what an index reaches is all, and with many, of which it is a part; sizes of 1 and 0 leave less to ask for. */
+ * what an index reaches is all, and with many, of which it is a part; sizes of 1 and 0 leave less to ask for, so none
+ * of many may be that. */
 #include "lower/lower_priv.h"
 
 /* Open sizes of inputs, and what each open size of a view must be at least, for what is seen to hold for others. */

@@ -2,15 +2,15 @@
 # test_python_long.sh -- ./dev test-python [PART...]: PyTorch models and operators on Treadle, against PyTorch. Long.
 #
 # Parts: unit (torch.compile, exported programs, modules, a session), language (decoding, state, forks, a detector),
-# models (torchvision and the zoo of other families), families (one tiny model of each family that libraries build, from
-# files: traced, exported, and of ONNX with open sizes), ops (op_db), files (op_db from .pt and .pt2, forms that write, mixed types), types (every pair of types that an
-# operator takes), empty (operands without elements), profiles (of the built-in models,
-# whose figures must fit), tutorials (a profile, a fault, annotations, threads and forks, as readers of tutorials write
-# them), inductor (PyTorch's own test_torchinductor.py, which --file names; left out
-# without it), handlers (Python handlers of archives in the server), examples (the requests of TorchServe's own regression
-# tests, and its own examples, their code unchanged, from its public repository, or from the folder or repository that TREADLE_TORCHSERVE names; `./dev test-python examples
-# Workflows` runs some); options after a part go to it, e.g. `./dev test-python ops --write docs/operators.md`, or
-# `./dev test-python models --help`.
+# models (torchvision and the zoo of other families), families (one tiny model of each family that libraries build,
+# from files: traced, exported, and of ONNX with open sizes), ops (op_db), files (op_db from .pt and .pt2, forms that
+# write, mixed types), types (every pair of types that an operator takes), empty (operands without elements), profiles
+# (of the built-in models, whose figures must fit), tutorials (a profile, a fault, annotations, threads and forks, as
+# readers of tutorials write them), inductor (PyTorch's own test_torchinductor.py, which --file names; left out
+# without it), handlers (Python handlers of archives in the server), examples (the requests of TorchServe's own
+# regression tests, and its own examples, their code unchanged, from its public repository, or from the folder or
+# repository that TREADLE_TORCHSERVE names; `./dev test-python examples Workflows` runs some); options after a part go
+# to it, e.g. `./dev test-python ops --write docs/operators.md`, or `./dev test-python models --help`.
 # TREADLE_PYTHON: a Python that has what `libraries` names; without it a virtual environment is made in build/python/env,
 # and today's are fetched into it.
 set -u

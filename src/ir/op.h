@@ -97,6 +97,14 @@ typedef struct ir_kernel_query {
 struct kern_row;   /* of kernels, which this room does not see */
 struct loop_build; /* of loop, likewise */
 
+/* A node that is asked whether samples stay apart in it. */
+typedef struct ir_samples_query {
+  const base_attrs *attrs;
+  int32_t rank; /* of operand 0 */
+  uint32_t count;
+  const base_tensor *const *constants; /* `count` operands; NULL: it is absent, or no constant */
+} ir_samples_query;
+
 struct ir_op {
   const char *name;       /* "aten::add" */
   uint8_t min_in, max_in; /* operands; those past min_in are optional */
@@ -123,10 +131,9 @@ struct ir_op {
   /* Samples stand along dimension 0. Sample r of every output depends, of the operands named here, on sample r alone
    * (or on one that is broadcast), and on others in whole: bit i is operand i, bit 7 also all behind it. 0: it is not
    * so, or nobody has said. An ELEMENTWISE operator is so in all operands. Where it takes more than that,
-   * `keeps_samples` says whether attributes, rank of operand 0 and constant operands (of `count`; NULL: it is none)
-   * are such. */
+   * `keeps_samples` says whether the node is such. */
   uint8_t by_sample;
-  bool (*keeps_samples)(const base_attrs *attrs, int32_t rank, const base_tensor *const *constants, uint32_t count);
+  bool (*keeps_samples)(const ir_samples_query *query);
   /* in: operands that are absent, those at the end too, are NULL. NULL: one per output element of an elementwise
    * operator, else none. */
   double (*flops)(const ir_info *const *in, const ir_info *out, const base_attrs *attrs);

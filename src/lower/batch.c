@@ -46,9 +46,11 @@ static uint8_t held_operands(const plan_exe *plan, const plan_step *s) {
   if (!op->keeps_samples) return op->by_sample;
   base_tensor tensors[MOST_CONSTANTS];
   const base_tensor *constants[MOST_CONSTANTS];
-  const uint32_t count = constants_of(plan, s, tensors, constants);
-  const bool keeps = op->keeps_samples(plan_attrs(plan, s->attrs), plan->slots.at[x].rank, constants, count);
-  return keeps ? op->by_sample : 0;
+  const ir_samples_query query = {.attrs = plan_attrs(plan, s->attrs),
+                                  .rank = plan->slots.at[x].rank,
+                                  .count = constants_of(plan, s, tensors, constants),
+                                  .constants = constants};
+  return op->keeps_samples(&query) ? op->by_sample : 0;
 }
 
 static bool is_elementwise(const plan_exe *plan, const plan_step *s) {

@@ -53,27 +53,35 @@ typedef struct span {
   uint32_t depth; /* of loops that it has gone into */
 } span;
 
-/* The loop, used once, that gives `v`; no node: something else does, or it is too deep. */
-static ir_node loop_behind(const passes_edit *e, ir_value v, uint32_t depth) {
+/* The loop, used once, that gives `v`, in *loop, its operands up to date; false: something else does, or it is too
+ * deep.
+ */
+static bool loop_behind(passes_edit *e, ir_value v, uint32_t depth, ir_node_def *loop) {
   const ir_node made_by = ir_value_of(e->graph, v)->node;
-  const bool goes =
-      made_by.id && passes_uses(e, v) == 1 && depth < MAX_DEPTH && is_loop(e, ir_node_of(e->graph, made_by));
-  return goes ? made_by : (ir_node){0};
+  if (!made_by.id || passes_uses(e, v) != 1 || depth >= MAX_DEPTH || !is_loop(e, ir_node_of(e->graph, made_by)))
+    return false;
+  ir_refresh(e->graph, made_by);
+  *loop = *ir_node_of(e->graph, made_by);
+  return true;
 }
 
+static bool have_spans(passes_edit *e, const ir_node_def *loop, uint32_t operand, int32_t axis, uint32_t depth);
+
 /* May a part of `v` along the axis be taken? An operand of open size may be broadcast, or not. */
-static bool has_spans(passes_edit *e, ir_value v, int32_t axis, uint32_t depth) {
+static bool has_span(passes_edit *e, ir_value v, int32_t axis, uint32_t depth) {
   const ir_type *t = ir_type_of(e->graph, v);
   const int32_t own = t->rank + axis;
+  ir_node_def loop;
   if (own < 0 || t->dims[own] == 1) return true;
   if (!base_dim_known(t->dims[own])) return false;
-  const ir_node made_by = loop_behind(e, v, depth);
-  if (!made_by.id) return true;
-  ir_refresh(e->graph, made_by);
-  const ir_node_def loop = *ir_node_of(e->graph, made_by);
-  bool has = true;
-  for (uint32_t k = 0; k < loop.in_count && has; k++) has = !loop.in[k].id || has_spans(e, loop.in[k], axis, depth + 1);
-  return has;
+  return !loop_behind(e, v, depth, &loop) || have_spans(e, &loop, loop.in_count, axis, depth + 1);
+}
+
+/* The same of all operands of a loop but `operand`, if it has that one. */
+static bool have_spans(passes_edit *e, const ir_node_def *loop, uint32_t operand, int32_t axis, uint32_t depth) {
+  for (uint32_t k = 0; k < loop->in_count; k++)
+    if (k != operand && loop->in[k].id && !has_span(e, loop->in[k], axis, depth)) return false;
+  return true;
 }
 
 static td_status add_loop(passes_edit *e, ir_node at, const ir_node_def *loop, uint32_t operand, ir_value part, span of,
@@ -84,9 +92,8 @@ static td_status take_span(passes_edit *e, ir_node at, span of, ir_value *v) {
   const ir_type *t = ir_type_of(e->graph, *v);
   const int32_t own = t->rank + of.axis;
   if (own < 0 || t->dims[own] == 1) return TD_OK;
-  const ir_node made_by = loop_behind(e, *v, of.depth);
-  if (made_by.id) {
-    const ir_node_def loop = *ir_node_of(e->graph, made_by);
+  ir_node_def loop;
+  if (loop_behind(e, *v, of.depth, &loop)) {
     of.depth++;
     return add_loop(e, at, &loop, loop.in_count, IR_NO_VALUE, of, v);
   }
@@ -115,8 +122,7 @@ static td_status visit(passes_edit *e, ir_node id) {
   if (operand == loop.in_count) return TD_OK;
   const ir_type *of = ir_type_of(e->graph, loop.in[operand]), *type = ir_type_of(e->graph, loop.out[0]);
   if (of->rank != type->rank || of->dims[of->rank + j.axis] != type->dims[type->rank + j.axis]) return TD_OK;
-  for (uint32_t k = 0; k < loop.in_count; k++)
-    if (k != operand && loop.in[k].id && !has_spans(e, loop.in[k], j.axis, 0)) return TD_OK;
+  if (!have_spans(e, &loop, operand, j.axis, 0)) return TD_OK;
   const int32_t rank = type->rank;
   ir_value parts[MAX_PARTS], out;
   int64_t first = 0;

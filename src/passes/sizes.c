@@ -38,8 +38,9 @@ td_status passes_sizes(ir_graph *graph, const passes_setting *setting, uint32_t 
   uint32_t better = 0;
   passes_edit e = {.graph = graph, .setting = setting, .changes = changes, .err = err, .user = &raised};
   TRY(passes_walk(&e, visit, NULL));
-  if (raised) TRY(add_conditions(graph, err));
-  if (raised) TRY(ir_simplify_sizes(graph, &better, err));
+  if (!raised) return TD_OK;
+  TRY(add_conditions(graph, err));
+  TRY(ir_simplify_sizes(graph, &better, err));
   *changes += better;
   return TD_OK;
 }

@@ -11,7 +11,6 @@
 typedef struct finder {
   const plan_exe *plan;
   const size_t *bytes; /* per slot */
-  const int64_t *symbols;
   plan_means means;
   base_arena *arena;
   plan_binding *binding;
@@ -57,9 +56,10 @@ static plan_slice slice_of(const finder *f, const plan_batch *batch, const plan_
                            uint32_t slot) {
   const bool own = shared && is_inside(f->plan, slot, batch->first, batch->end);
   const bool one = is_inside(f->plan, slot, parts->first, parts->end);
-  int64_t rows = parts->samples; /* found before: the plan has bound them all */
-  (void)base_dim_eval(&f->plan->dims, f->plan->slots.at[slot].dims[0], f->symbols, &rows);
-  return (plan_slice){slot, one ? PLAN_ONE_PART : own ? PLAN_ONE_SHARE : PLAN_ALL, rows / parts->samples, own};
+  int64_t rows = 1;
+  const bool holds = base_dim_times(&f->plan->dims, f->plan->slots.at[slot].dims[0], batch->samples, &rows);
+  BASE_ASSERT(holds);
+  return (plan_slice){slot, one ? PLAN_ONE_PART : own ? PLAN_ONE_SHARE : PLAN_ALL, rows, own};
 }
 
 static td_status add_parts(finder *f, const plan_batch *batch, plan_parts parts, bool shared, td_error *err) {
@@ -126,7 +126,6 @@ td_status plan_find_parts(const plan_exe *plan, const int64_t *symbols, const si
   if (!plan->batches.count || !means.cache) return TD_OK;
   finder f = {.plan = plan,
               .bytes = bytes,
-              .symbols = symbols,
               .means = means,
               .arena = arena,
               .binding = binding,

@@ -389,9 +389,11 @@ static bool works_by_sample(const subject *s) {
   const base_tensor *operands[8] = {NULL};
   for (uint32_t i = 0; i < s->c.in_count && i < 8; i++)
     operands[i] = s->at[i] && s->in[i].kind == BASE_TENSOR ? &s->in[i].tensor : NULL;
-  if (s->op->keeps_samples &&
-      !s->op->keeps_samples(s->attrs, s->in[0].tensor.rank, operands, s->c.in_count < 8 ? s->c.in_count : 8))
-    return false;
+  const ir_samples_query query = {.attrs = s->attrs,
+                                  .rank = s->in[0].tensor.rank,
+                                  .count = s->c.in_count < 8 ? s->c.in_count : 8,
+                                  .constants = operands};
+  if (s->op->keeps_samples && !s->op->keeps_samples(&query)) return false;
   for (uint32_t i = 0; i < s->out_count; i++)
     if (!splits(&s->out[i].tensor)) return false;
   return out->rank >= 2 && out->dims[0] >= 2;

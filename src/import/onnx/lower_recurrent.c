@@ -82,10 +82,6 @@ static void lower_rnn(onnx_node *n) { lower(n, "td::rnn", 6); }
 static void lower_lstm(onnx_node *n) { lower(n, "td::lstm", 8); }
 static void lower_gru(onnx_node *n) { lower(n, "td::gru", 6); }
 
-static const base_tensor *known(onnx_node *n, ir_value v) {
-  return v.id ? ir_value_of(onnx_build(n)->graph, v)->info.constant : NULL;
-}
-
 /* Of a scale or zero point of each direction, or each column of these. */
 static double number_of(const base_tensor *t, int64_t direction, int64_t column) {
   return base_load_f64(t->dtype, t->data, direction * t->strides[0] + (t->rank == 2 ? column * t->strides[1] : 0));
@@ -117,7 +113,8 @@ static ir_value dequantised_now(onnx_node *n, const base_tensor *w, const base_t
 static ir_value dequantise(onnx_node *n, uint32_t weights, uint32_t scale, uint32_t zero) {
   static const int64_t order[] = {0, 2, 1};
   ir_value s = onnx_in(n, scale), z = onnx_in(n, zero);
-  const ir_value now = dequantised_now(n, known(n, onnx_in(n, weights)), known(n, s), known(n, z));
+  const ir_value now =
+      dequantised_now(n, onnx_constant_of(n, onnx_in(n, weights)), onnx_constant_of(n, s), onnx_constant_of(n, z));
   if (now.id) return now;
   ir_value w = onnx_cast(n, onnx_in(n, weights), TD_F32);
   int64_t rows[] = {1}, both[] = {1, 2};

@@ -78,7 +78,7 @@ static void lower_fused_conv(onnx_node *n) {
 /* Weights with channels last as others have them: constant ones, which kernels pack, in memory of their own. */
 static ir_value weights_second(onnx_node *n, ir_value w) {
   static const int32_t order[] = {0, 3, 1, 2};
-  const base_tensor *t = w.id ? ir_value_of(onnx_build(n)->graph, w)->info.constant : NULL;
+  const base_tensor *t = onnx_constant_of(n, w);
   if (!t || t->rank != 4) return onnx_channels_second(n, w);
   base_tensor moved = *t;
   for (int32_t i = 0; i < 4; i++) {

@@ -69,6 +69,10 @@ static inline ir_value onnx_int(onnx_node *n, int64_t value) { return ir_build_i
 static inline ir_value onnx_scalar(onnx_node *n, td_dtype dtype, double value) {
   return ir_build_scalar(onnx_build(n), dtype, value);
 }
+/* The constant that `v` is; NULL: it is absent, or none. */
+static inline const base_tensor *onnx_constant_of(onnx_node *n, ir_value v) {
+  return v.id ? ir_value_of(onnx_build(n)->graph, v)->info.constant : NULL;
+}
 static inline ir_value onnx_constant(onnx_node *n, const base_tensor *tensor) {
   return ir_build_constant(onnx_build(n), tensor);
 }

@@ -159,10 +159,8 @@ static bool repeat_cases(ir_case *c, uint32_t number) {
          ops_case_ints(c, repeats[number], 2);
 }
 
-static bool cat_keeps_samples(const base_attrs *attrs, int32_t rank, const base_tensor *const *constants,
-                              uint32_t count) {
-  (void)constants, (void)count;
-  return !ops_is_first_dim(base_attr_int(attrs, KERN_CAT_DIM), rank);
+static bool cat_keeps_samples(const ir_samples_query *query) {
+  return !ops_is_first_dim(base_attr_int(query->attrs, KERN_CAT_DIM), query->rank);
 }
 
 OPS_DECLARE(join);

@@ -146,10 +146,8 @@ static td_status infer_layer_norm(ir_infer *ctx) {
   return TD_OK;
 }
 
-static bool layer_keeps_samples(const base_attrs *attrs, int32_t rank, const base_tensor *const *constants,
-                                uint32_t count) {
-  (void)constants, (void)count;
-  return !ops_is_first_dim(base_attr_int(attrs, KERN_LAYER_NORM_AXIS), rank);
+static bool layer_keeps_samples(const ir_samples_query *query) {
+  return !ops_is_first_dim(base_attr_int(query->attrs, KERN_LAYER_NORM_AXIS), query->rank);
 }
 
 /* Operand `i`, if it is there, has the dimensions [axis, rank) of x. */

@@ -197,12 +197,11 @@ static bool reflection_cases(ir_case *c, uint32_t number) {
 }
 
 /* All axes are padded, the first one by nothing. */
-static bool constant_keeps_samples(const base_attrs *attrs, int32_t rank, const base_tensor *const *constants,
-                                   uint32_t count) {
-  const base_tensor *pads = count > 1 && count < 4 ? constants[1] : NULL;
-  (void)attrs;
-  return pads && pads->rank == 1 && pads->dims[0] == 2 * rank && base_load_i64(pads->dtype, pads->data, 0) == 0 &&
-         base_load_i64(pads->dtype, pads->data, rank * pads->strides[0]) == 0;
+static bool constant_keeps_samples(const ir_samples_query *query) {
+  const base_tensor *pads = query->count > 1 && query->count < 4 ? query->constants[1] : NULL;
+  return pads && pads->rank == 1 && pads->dims[0] == 2 * query->rank &&
+         base_load_i64(pads->dtype, pads->data, 0) == 0 &&
+         base_load_i64(pads->dtype, pads->data, query->rank * pads->strides[0]) == 0;
 }
 
 OPS_DECLARE(pad);

@@ -496,13 +496,11 @@ static bool norm_cases(ir_case *c, uint32_t number) {
 }
 
 /* Axes are told, and none is the first one. */
-static bool reduce_keeps_samples(const base_attrs *attrs, int32_t rank, const base_tensor *const *constants,
-                                 uint32_t count) {
+static bool reduce_keeps_samples(const ir_samples_query *query) {
   uint32_t dims;
-  const int64_t *dim = base_attr_ints(attrs, KERN_REDUCE_DIM, &dims);
-  bool keeps = dims > 0 && count < 2;
-  (void)constants;
-  for (uint32_t i = 0; i < dims; i++) keeps &= !ops_is_first_dim(dim[i], rank);
+  const int64_t *dim = base_attr_ints(query->attrs, KERN_REDUCE_DIM, &dims);
+  bool keeps = dims > 0 && query->count < 2;
+  for (uint32_t i = 0; i < dims; i++) keeps &= !ops_is_first_dim(dim[i], query->rank);
   return keeps;
 }
 

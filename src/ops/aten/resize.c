@@ -248,14 +248,14 @@ static bool cases_resize(ir_case *c, uint32_t number) {
 }
 
 /* The first axis is scaled by 1. Sizes would name how many samples there are in all. */
-static bool resize_keeps_samples(const base_attrs *attrs, int32_t rank, const base_tensor *const *constants,
-                                 uint32_t count) {
+static bool resize_keeps_samples(const ir_samples_query *query) {
   enum { SCALES = 2, SIZES = 3 };
   uint32_t axes;
-  base_attr_ints(attrs, KERN_RESIZE_AXES, &axes);
-  if (axes || strcmp(base_attr_str(attrs, KERN_RESIZE_COORDINATES), "tf_crop_and_resize") == 0) return false;
-  const base_tensor *scales = count > SCALES && count <= SIZES ? constants[SCALES] : NULL;
-  return scales && scales->rank == 1 && scales->dims[0] == rank && base_load_f64(scales->dtype, scales->data, 0) == 1;
+  base_attr_ints(query->attrs, KERN_RESIZE_AXES, &axes);
+  if (axes || strcmp(base_attr_str(query->attrs, KERN_RESIZE_COORDINATES), "tf_crop_and_resize") == 0) return false;
+  const base_tensor *scales = query->count > SCALES && query->count <= SIZES ? query->constants[SCALES] : NULL;
+  return scales && scales->rank == 1 && scales->dims[0] == query->rank &&
+         base_load_f64(scales->dtype, scales->data, 0) == 1;
 }
 
 OPS_DECLARE(resize);

@@ -221,20 +221,16 @@ static td_status chunk_show(const base_call *call, base_tensor *shown, int64_t *
 }
 
 /* Axes are told, and none is the first one. */
-static bool slice_keeps_samples(const base_attrs *attrs, int32_t rank, const base_tensor *const *constants,
-                                uint32_t count) {
+static bool slice_keeps_samples(const ir_samples_query *query) {
   enum { AXES = 3 };
-  const base_tensor *axes = count > AXES ? constants[AXES] : NULL;
-  (void)attrs;
+  const base_tensor *axes = query->count > AXES ? query->constants[AXES] : NULL;
   for (int64_t i = 0; axes && i < base_tensor_numel(axes); i++)
-    if (ops_is_first_dim(base_load_i64(axes->dtype, axes->data, i * axes->strides[0]), rank)) return false;
+    if (ops_is_first_dim(base_load_i64(axes->dtype, axes->data, i * axes->strides[0]), query->rank)) return false;
   return axes && axes->rank == 1;
 }
 
-static bool chunk_keeps_samples(const base_attrs *attrs, int32_t rank, const base_tensor *const *constants,
-                                uint32_t count) {
-  (void)constants, (void)count;
-  return !ops_is_first_dim(base_attr_int(attrs, CHUNK_DIM), rank);
+static bool chunk_keeps_samples(const ir_samples_query *query) {
+  return !ops_is_first_dim(base_attr_int(query->attrs, CHUNK_DIM), query->rank);
 }
 
 static td_status slice_view(const base_call *call) { return ops_show_view(call, slice_show); }

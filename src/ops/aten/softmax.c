@@ -76,10 +76,8 @@ static td_status infer_softmax(ir_infer *ctx) {
   return ops_infer_same(ctx);
 }
 
-static bool softmax_keeps_samples(const base_attrs *attrs, int32_t rank, const base_tensor *const *constants,
-                                  uint32_t count) {
-  (void)constants, (void)count;
-  return !ops_is_first_dim(base_attr_int(attrs, KERN_SOFTMAX_DIM), rank);
+static bool softmax_keeps_samples(const ir_samples_query *query) {
+  return !ops_is_first_dim(base_attr_int(query->attrs, KERN_SOFTMAX_DIM), query->rank);
 }
 
 static const kern_row *softmax_kernel(const ir_kernel_query *query) { return ops_kernel_f32(query, KERN_SOFTMAX); }

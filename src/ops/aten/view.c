@@ -54,11 +54,9 @@ static td_status infer_permute(ir_infer *ctx) {
   return TD_OK;
 }
 
-static bool permute_keeps_samples(const base_attrs *attrs, int32_t rank, const base_tensor *const *constants,
-                                  uint32_t count) {
-  (void)constants, (void)count;
+static bool permute_keeps_samples(const ir_samples_query *query) {
   int32_t order[BASE_MAX_RANK];
-  return permutation(attrs, rank, order) && order[0] == 0;
+  return permutation(query->attrs, query->rank, order) && order[0] == 0;
 }
 
 static td_status permute_show(const base_call *call, base_tensor *shown, int64_t *offset) {

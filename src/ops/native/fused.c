@@ -95,17 +95,15 @@ static double fused_flops(const ir_info *const *in, const ir_info *out, const ba
 }
 
 /* A row of an operand [rows..., n] has its samples in front where the space has axes beside the row. */
-static bool rows_keep_samples(const base_attrs *attrs, int32_t rank, const base_tensor *const *constants,
-                              uint32_t operands) {
-  (void)constants, (void)operands;
+static bool rows_keep_samples(const ir_samples_query *query) {
   base_program p;
   uint32_t count;
-  const int64_t *words = base_attr_ints(attrs, KERN_FUSED_PROGRAM, &count);
+  const int64_t *words = base_attr_ints(query->attrs, KERN_FUSED_PROGRAM, &count);
   base_program_pick picks[BASE_PROGRAM_OPERANDS];
   if (base_program_read(words, count, &p) || base_program_picks(&p, picks)) return false;
   bool drops = false; /* then axes of results and operands do not stand for one another */
   for (uint32_t i = 0; i < p.count; i++) drops |= p.ops[i].kind == BASE_PROGRAM_STORE && p.ops[i].in[1];
-  return !drops && p.rank == rank && !base_program_in_row(&p, 0);
+  return !drops && p.rank == query->rank && !base_program_in_row(&p, 0);
 }
 
 /* ---- cases ---- */

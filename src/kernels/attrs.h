@@ -195,9 +195,9 @@ enum { KERN_ROWS_LIST(KERN_ATTR_POSITION) };
   X(KERN_RECURRENT_DIRECTIONS, INT, "directions", 1) \
   X(KERN_RECURRENT_REVERSE, BOOL, "reverse", false)  \
   X(KERN_RECURRENT_BATCH_FIRST, BOOL, "batch_first", false)
-/* quantise: the state of each sequence is rounded to 8 bits of its range, as ONNX's DynamicQuantizeLinear does, before
- * it meets r. */
-#define KERN_LSTM_LIST(X) X(KERN_LSTM_QUANTISE, BOOL, "quantise", false)
+/* depth: of r of 8 bits (pack_i8.h): the state of each sequence is rounded to 8 bits of its range, as ONNX's
+ * DynamicQuantizeLinear does, before it meets r. */
+#define KERN_LSTM_LIST(X) X(KERN_LSTM_DEPTH, INT, "depth", 0)
 #define KERN_GRU_LIST(X) X(KERN_GRU_LINEAR_BEFORE_RESET, BOOL, "linear_before_reset", false)
 #define KERN_RNN_LIST(X) X(KERN_RNN_RELU, BOOL, "relu", false)
 enum { KERN_RECURRENT_LIST(KERN_ATTR_POSITION) KERN_RECURRENT_ATTRS };

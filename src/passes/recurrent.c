@@ -11,13 +11,12 @@
 #include "base/size.h"
 #include "kernels/kernels.h"
 #include "kernels/products/products.h"
-#include "passes/passes_priv.h"
+#include "passes/recurrent_priv.h"
 
 #include <string.h>
 #include <strings.h>
 
 enum { X, W, R, BIAS, LENGTHS, H0, C0, PEEPHOLES };
-enum { PACKED_OPERANDS = 7 };
 
 static const struct form {
   ir_op_id op, packed;
@@ -48,12 +47,23 @@ static const base_tensor *weights(const passes_edit *e, const ir_node_def *node,
   return t && t->dtype == TD_F32 && t->rank == rank ? t : NULL;
 }
 
+static int64_t directions_of(const ir_node_def *node) {
+  return strcmp(passes_str(node, "direction"), "bidirectional") == 0 ? 2 : 1;
+}
+
+/* Without weights in question. */
+static bool has_plain_cell(const passes_edit *e, const ir_node_def *node, const struct form *form) {
+  return ir_type_of(e->graph, node->in[X])->dtype == TD_F32 && !has(node, PEEPHOLES) &&
+         !(passes_float(node, "clip") > 0) && !passes_int(node, "input_forget") &&
+         repeats(passes_str(node, "activations"), form->activations, directions_of(node));
+}
+
+bool passes_recurrent_is_plain(const passes_edit *e, const ir_node_def *node) {
+  return has_plain_cell(e, node, &forms[0]);
+}
+
 static bool is_plain(const passes_edit *e, const ir_node_def *node, const struct form *form, int64_t directions) {
-  if (ir_type_of(e->graph, node->in[X])->dtype != TD_F32 || has(node, PEEPHOLES)) return false;
-  if (passes_float(node, "clip") > 0 || passes_int(node, "input_forget") ||
-      (passes_int(node, "quantise_activations") && form->family != KERN_LSTM))
-    return false;
-  if (!repeats(passes_str(node, "activations"), form->activations, directions)) return false;
+  if (!has_plain_cell(e, node, form) || passes_int(node, "quantise_activations")) return false;
   const base_tensor *w = weights(e, node, W, 3), *r = weights(e, node, R, 3), *bias = weights(e, node, BIAS, 2);
   if (!w || !r || (has(node, BIAS) && !bias)) return false;
   if (base_tensor_numel(r) == 0) return false;
@@ -120,8 +130,7 @@ static bool fills_tiles(const passes_edit *e, const ir_node_def *node, int64_t h
 static bool takes_bf16(const passes_edit *e, const ir_node_def *node, const struct form *form,
                        const kern_recurrent *layout, bool *tiles) {
   const kern_row *by = kern_select(KERN_LINEAR, TD_BF16, e->setting->isa);
-  const bool takes = by && by->lanes == layout->panel && passes_precision(e, node) == KERN_PRECISION_BF16 &&
-                     !passes_int(node, "quantise_activations");
+  const bool takes = by && by->lanes == layout->panel && passes_precision(e, node) == KERN_PRECISION_BF16;
   const kern_row *states = kern_select(form->family, TD_BF16, e->setting->isa);
   *tiles = takes && states && states->lanes == layout->panel && fills_tiles(e, node, layout->hidden);
   return takes &&
@@ -152,38 +161,35 @@ static td_status add_inputs(passes_edit *e, ir_node id, const kern_recurrent *la
   return passes_add(e, id, OP_td_linear, spec, NULL, sums);
 }
 
-/* x, rounded to 8 bits of its range. */
-static td_status quantise_inputs(passes_edit *e, ir_node id, ir_value *x) {
-  ir_value in[3] = {*x};
-  const base_arg f32 = ARG_DTYPE("dtype", TD_F32);
-  TRY(passes_add(e, id, OP_td_dynamic_quantize_linear, (ir_new_node){.in = x, .in_count = 1, .out_count = 3}, NULL,
-                 &in[0]));
-  const ir_node_def *found = ir_node_of(e->graph, ir_value_of(e->graph, in[0])->node);
-  in[1] = found->out[1];
-  in[2] = found->out[2];
-  const ir_new_node spec = {.in = in, .in_count = 3, .args = &f32, .arg_count = 1};
-  return passes_add(e, id, OP_td_dequantize_linear, spec, NULL, x);
+td_status passes_recurrent_place(passes_edit *e, ir_node id, ir_op_id op, const kern_recurrent *layout, base_arg own,
+                                 ir_value *in) {
+  const ir_node_def *node = ir_node_of(e->graph, id);
+  const bool lstm = layout->gates == 4;
+  const uint32_t in_count = has(node, LENGTHS) ? RECURRENT_OPERANDS : lstm ? 6 : 5, outputs = node->out_count;
+  const base_arg args[] = {ARG_INT("hidden", layout->hidden),
+                           ARG_INT("panel", layout->panel),
+                           ARG_INT("directions", layout->directions),
+                           ARG_BOOL("reverse", strcmp(passes_str(node, "direction"), "reverse") == 0),
+                           ARG_BOOL("batch_first", passes_int(node, "batch_first")),
+                           own};
+  const ir_new_node spec = {.in = in, .in_count = in_count, .out_count = outputs, .args = args, .arg_count = 6};
+  ir_value first;
+  if (has(node, H0)) in[4] = node->in[H0];
+  if (lstm && has(node, C0)) in[5] = node->in[C0];
+  if (has(node, LENGTHS)) in[6] = node->in[LENGTHS];
+  TRY(passes_add(e, id, op, spec, NULL, &first));
+  const ir_node_def *made = ir_node_of(e->graph, ir_value_of(e->graph, first)->node);
+  node = ir_node_of(e->graph, id);
+  for (uint32_t i = 1; i < outputs; i++) TRY(passes_replace(e, node->out[i], made->out[i]));
+  return passes_take_place(e, id, first);
 }
 
 static td_status rewrite(passes_edit *e, ir_node id, const struct form *form, const kern_recurrent *layout) {
   const ir_node_def *node = ir_node_of(e->graph, id);
-  bool lstm = form->family == KERN_LSTM;
-  ir_value in[PACKED_OPERANDS] = {node->in[X]}, first;
-  const uint32_t in_count = has(node, LENGTHS) ? PACKED_OPERANDS : lstm ? 6 : 5, outputs = node->out_count;
-  base_arg args[] = {ARG_INT("hidden", layout->hidden),
-                     ARG_INT("panel", layout->panel),
-                     ARG_INT("directions", layout->directions),
-                     ARG_BOOL("reverse", strcmp(passes_str(node, "direction"), "reverse") == 0),
-                     ARG_BOOL("batch_first", passes_int(node, "batch_first")),
-                     form->gates == 1   ? ARG_BOOL("relu", strcmp(form->activations, "Relu") == 0)
-                     : form->gates == 3 ? ARG_BOOL("linear_before_reset", passes_int(node, "linear_before_reset"))
-                                        : ARG_BOOL("quantise", passes_int(node, "quantise_activations"))};
-  ir_new_node spec = {.in = in, .in_count = in_count, .out_count = outputs, .args = args, .arg_count = 6};
-  if (passes_int(node, "quantise_activations")) TRY(quantise_inputs(e, id, &in[0]));
-  node = ir_node_of(e->graph, id);
-  if (has(node, H0)) in[4] = node->in[H0];
-  if (lstm && has(node, C0)) in[5] = node->in[C0];
-  if (has(node, LENGTHS)) in[6] = node->in[LENGTHS];
+  ir_value in[RECURRENT_OPERANDS] = {node->in[X]};
+  const base_arg own = form->gates == 1   ? ARG_BOOL("relu", strcmp(form->activations, "Relu") == 0)
+                       : form->gates == 3 ? ARG_BOOL("linear_before_reset", passes_int(node, "linear_before_reset"))
+                                          : ARG_INT("depth", 0);
   bool tiles;
   const bool apart = takes_bf16(e, node, form, layout, &tiles);
   float *packed_bias = NULL;
@@ -197,12 +203,8 @@ static td_status rewrite(passes_edit *e, ir_node id, const struct form *form, co
   ir_value bias = in[3];
   if (apart && bias.id) TRY(bias_of_inputs(e, layout, packed_bias, &bias));
   if (apart) TRY(add_inputs(e, id, layout, bias, &in[0]));
-  if (apart && lstm) in[3] = (ir_value){0};
-  TRY(passes_add(e, id, form->packed, spec, NULL, &first));
-  const ir_node_def *made = ir_node_of(e->graph, ir_value_of(e->graph, first)->node);
-  node = ir_node_of(e->graph, id);
-  for (uint32_t i = 1; i < outputs; i++) TRY(passes_replace(e, node->out[i], made->out[i]));
-  return passes_take_place(e, id, first);
+  if (apart && form->family == KERN_LSTM) in[3] = (ir_value){0};
+  return passes_recurrent_place(e, id, form->packed, layout, own, in);
 }
 
 static td_status visit(passes_edit *e, ir_node id) {
@@ -210,7 +212,7 @@ static td_status visit(passes_edit *e, ir_node id) {
   for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
     const struct form *form = &forms[i];
     if (node->op->id != form->op) continue;
-    int64_t directions = strcmp(passes_str(node, "direction"), "bidirectional") == 0 ? 2 : 1;
+    const int64_t directions = directions_of(node);
     const kern_row *row = kern_select(form->family, TD_F32, e->setting->isa);
     if (!row || !is_plain(e, node, form, directions)) continue;
     const int64_t panel = row->lanes * (form->gates == 1 ? KERN_PLAIN_VECTORS : 1);

@@ -271,7 +271,7 @@ static void recurrent_packs(void **state) {
                 "const %2: f32[32] = {" FOUR(9, 10, 11, 12) "}\n"
                 "const %3: f32[32] = {" FOUR(11, 22, 33, 44) "}\n"
                 "%4, %5 = td::lstm_packed(%0, %1, %2, %3, -, -) {hidden = 1, panel = 8, directions = 1, "
-                "reverse = true, batch_first = false, quantise = false}: f32[n, 1, 1, 1], f32[1, 1, 1]\n"
+                "reverse = true, batch_first = false, depth = 0}: f32[n, 1, 1, 1], f32[1, 1, 1]\n"
                 "output \"y\" %4\noutput \"h\" %5\n",
                 1);
   expect_change_at(level_of("avx2"), "recurrent",

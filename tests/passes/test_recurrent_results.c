@@ -77,7 +77,7 @@ static void inputs_are_a_product_of_their_own(void **state) {
                      "pairs = false, act = \"none\", act_a = 0, act_b = 0, act_late = false, in_front = false}"
                      ": f32[n, 2, 64]\n"
                      "%5 = td::lstm_packed(%4, -, %3, -, -, -) {hidden = 1, panel = 16, directions = 1, "
-                     "reverse = false, batch_first = false, quantise = false}: f32[n, 1, 2, 1]\n"
+                     "reverse = false, batch_first = false, depth = 0}: f32[n, 1, 2, 1]\n"
                      "output \"y\" %5\n",
                      1);
 }
@@ -120,30 +120,53 @@ static void states_take_tiles_where_they_are_many(void **state) {
   if (!has_pairs("avx512")) assert_int_equal(states_of("avx512", "n", 48), TD_F32);
 }
 
-/* x is rounded by nodes of the graph, the state by the kernel. */
-static void what_is_quantised_is_packed_too(void **state) {
+/* x and its weights are a product, which the pass int8 takes; r is packed bytes, a direction's scale is each column's. */
+#define LINE(value, zero) value ", " zero ", " zero ", " zero ", " zero ", " zero ", " zero ", " zero
+#define LINES(a, b, c, d, zero) LINE(#a, #zero) ", " LINE(#b, #zero) ", " LINE(#c, #zero) ", " LINE(#d, #zero)
+#define WORDS(a, b, c, d) LINE(a, "0, 0, 0, 0") ", " LINE(b, "0, 0, 0, 0") ", " LINE(c, "0, 0, 0, 0") ", " LINE(d, "0, 0, 0, 0")
+#define PAIRS(a, b, c, d) LINE(a, "0, 0") ", " LINE(b, "0, 0") ", " LINE(c, "0, 0") ", " LINE(d, "0, 0")
+#define WORD(byte) byte ", 0, 0, 0"
+#define HALF "0, 0, 0, 63" /* 0.5 */
+static const char quantised[] =
+    "input %0 \"x\": f32[n, 2, 2]\n"
+    "const %1: i8[1, 2, 4] = {1, 2, 3, 4, 5, 6, 7, 8}\n"
+    "const %2: u8[1, 1, 4] = {138, 148, 158, 168}\n"
+    "const %3: f32[1, 1, 4] = {0.5, 0.25, 2, 4}\n"
+    "const %4: f32[1] = {0.5}\n"
+    "const %5: u8[1] = {130}\n"
+    "const %6: f32[1, 8] = {1, 2, 3, 4, 10, 20, 30, 40}\n"
+    "%7 = td::dequantize_linear(%1, %3) {block_size = 2, dtype = f32}\n"
+    "%8 = aten::permute(%7) {dims = [0, 2, 1]}\n"
+    "%9 = td::dequantize_linear(%2, %4, %5) {axis = 0, dtype = f32}\n"
+    "%10 = aten::permute(%9) {dims = [0, 2, 1]}\n"
+    "%11 = td::lstm(%0, %8, %10, %6) {quantise_activations = true}\n"
+    "output \"y\" %11\n";
+static void what_is_of_bytes_is_packed_bytes(void **state) {
   (void)state;
-  expect_change_with(
-      &(passes_setting){.isa = level_of("avx512")}, "recurrent",
-      "input %0 \"x\": f32[n, 2, 2]\n"
-      "const %1: f32[1, 4, 2] = {1, 2, 3, 4, 5, 6, 7, 8}\n"
-      "const %2: f32[1, 4, 1] = {0.5, -0.25, 0.125, 1}\n"
-      "%3 = td::lstm(%0, %1, %2) {quantise_activations = true}\n"
-      "output \"y\" %3\n",
-      "input %0 \"x\": f32[n, 2, 2]\n"
-      "const %1: f32[128] = {" GATES(1, 3, 5, 7) ", " GATES(2, 4, 6, 8) "}\n"
-      "const %2: f32[64] = {" GATES(0.5, -0.25, 0.125, 1) "}\n"
-      "%3, %4, %5 = td::dynamic_quantize_linear(%0) {reduce_range = false, least = 0}: u8[n, 2, 2], f32[], u8[]\n"
-      "%6 = td::dequantize_linear(%3, %4, %5) {axis = 1, block_size = 0, dtype = f32}: f32[n, 2, 2]\n"
-      "%7 = td::lstm_packed(%6, %1, %2, -, -, -) {hidden = 1, panel = 16, directions = 1, reverse = false, "
-      "batch_first = false, quantise = true}: f32[n, 1, 2, 1]\n"
-      "output \"y\" %7\n",
-      1);
+  expect_change_with(&(passes_setting){.isa = level_of("avx2")}, "recurrent_i8", quantised,
+                     "input %0 \"x\": f32[n, 2, 2]\n"
+                     "const %1: i8[2, 32] = {" LINES(1, 2, 3, 4, 0) ", " LINES(5, 6, 7, 8, 0) "}\n"
+                     "const %2: f32[32] = {" LINES(0.5, 0.25, 2, 4, 1) "}\n"
+                     "const %3: i8[32] = {" LINES(0, 0, 0, 0, 0) "}\n"
+                     "const %4: f32[32] = {" LINES(11, 22, 33, 44, 0) "}\n"
+                     "const %5: u8[448] = {" WORDS(WORD("10"), WORD("20"), WORD("30"), WORD("40")) ", "
+                     WORDS(HALF, HALF, HALF, HALF) ", " WORDS(WORD("2"), WORD("2"), WORD("2"), WORD("2")) ", "
+                     PAIRS("10, 0", "20, 0", "30, 0", "40, 0") "}\n"
+                     "%6, %7, %8 = td::dynamic_quantize_linear(%0) {reduce_range = false, least = 0}: u8[n, 2, 2], "
+                     "f32[], u8[]\n"
+                     "%9 = td::dequantize_linear(%6, %7, %8) {axis = 1, block_size = 0, dtype = f32}: f32[n, 2, 2]\n"
+                     "%10 = td::dequantize_linear(%1, %2, %3) {axis = 1, block_size = 0, dtype = f32}: f32[2, 32]\n"
+                     "%11 = aten::matmul(%9, %10): f32[n, 2, 32]\n"
+                     "%12 = aten::add(%11, %4): f32[n, 2, 32]\n"
+                     "%13 = td::lstm_packed(%12, -, %5, -, -, -) {hidden = 1, panel = 8, directions = 1, "
+                     "reverse = false, batch_first = false, depth = 2}: f32[n, 1, 2, 1]\n"
+                     "output \"y\" %13\n",
+                     1);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_result_is_replaced_by_its_own), cmocka_unit_test(inputs_are_a_product_of_their_own),
-      cmocka_unit_test(states_take_tiles_where_they_are_many), cmocka_unit_test(what_is_quantised_is_packed_too)};
+      cmocka_unit_test(states_take_tiles_where_they_are_many), cmocka_unit_test(what_is_of_bytes_is_packed_bytes)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

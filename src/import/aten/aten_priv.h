@@ -274,10 +274,10 @@ aten_value aten_of_quantised(aten *a, ir_value value, ir_value scale, ir_value z
 /* Its real values; and `real` quantised with the scale and zero point (of the whole tensor) of `like`. */
 aten_value aten_dequantised(aten *a, const aten_value *quantised);
 aten_value aten_quantised_like(aten *a, ir_value real, const aten_value *like);
-/* Has the operator's result a scale and zero point of its own where its operand is quantised? Then `real` with those.
+/* Has the operator's result a scale and zero point of its own where its operand is quantised? Then `y` with those.
  */
 bool aten_is_fixed(const aten_args *c);
-aten_value aten_quantised_fixed(aten_args *c, ir_value real, const aten_value *like);
+aten_value aten_quantised_fixed(aten_args *c, ir_value y, const aten_value *like);
 aten_value aten_handle(aten *a, const aten_tensor *t); /* a copy of *t */
 aten_value aten_fresh(aten *a, ir_value value, aten_order dense);
 aten_value aten_alias(aten *a, const aten_value *of); /* another tensor that shows the same */

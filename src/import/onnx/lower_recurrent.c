@@ -82,41 +82,35 @@ static void lower_rnn(onnx_node *n) { lower(n, "td::rnn", 6); }
 static void lower_lstm(onnx_node *n) { lower(n, "td::lstm", 8); }
 static void lower_gru(onnx_node *n) { lower(n, "td::gru", 6); }
 
-/* Of a scale or zero point of each direction, or each column of these. */
-static double number_of(const base_tensor *t, int64_t direction, int64_t column) {
-  return base_load_f64(t->dtype, t->data, direction * t->strides[0] + (t->rank == 2 ? column * t->strides[1] : 0));
+/* A constant scale or zero point for each direction, or for each of its columns: as dequantize_linear takes it. */
+static ir_value point_of(onnx_node *n, ir_value v) {
+  const base_tensor *t = onnx_constant_of(n, v);
+  if (!t || t->rank != 2 || !base_tensor_contiguous(t)) return v;
+  const int64_t dims[] = {t->dims[0], 1, t->dims[1]};
+  const base_tensor columns = base_tensor_of(t->data, t->dtype, 3, dims);
+  return onnx_constant(n, &columns);
 }
 
-/* Constant weights as f32, for kernels; none: they are no constants, or of unknown form. */
-static ir_value dequantised_now(onnx_node *n, const base_tensor *w, const base_tensor *scale, const base_tensor *zero) {
-  if (!w || !scale || w->rank != 3 || scale->rank < 1 || scale->rank > 2 || scale->dims[0] != w->dims[0] ||
-      (scale->rank == 2 && scale->dims[1] != w->dims[2]) ||
-      (zero && (zero->rank != scale->rank || zero->dims[0] != scale->dims[0] ||
-                (zero->rank == 2 && zero->dims[1] != w->dims[2]))))
+/* Constant weights with constant scales stay bytes (the pass recurrent_i8); none: they are others. */
+static ir_value dequantise_constant(onnx_node *n, uint32_t weights, ir_value scale, ir_value zero) {
+  const base_tensor *w = onnx_constant_of(n, onnx_in(n, weights)), *s = onnx_constant_of(n, scale),
+                    *z = onnx_constant_of(n, zero);
+  if (!w || !s || w->rank != 3 || (s->rank != 1 && s->rank != 2) || (zero.id && (!z || z->rank != s->rank)))
     return IR_NO_VALUE;
-  const int64_t dims[] = {w->dims[0], w->dims[2], w->dims[1]};
-  float *to = onnx_alloc(n, (size_t)base_tensor_numel(w) * sizeof *to + 1), *at = to;
-  for (int64_t d = 0; to && d < dims[0]; d++)
-    for (int64_t column = 0; column < dims[1]; column++) {
-      const float by = (float)number_of(scale, d, column), less = zero ? (float)number_of(zero, d, column) : 0;
-      for (int64_t k = 0; k < dims[2]; k++)
-        *at++ =
-            ((float)base_load_f64(w->dtype, w->data, d * w->strides[0] + k * w->strides[1] + column * w->strides[2]) -
-             less) *
-            by;
-    }
-  const base_tensor t = base_tensor_of(to, TD_F32, 3, dims);
-  return to ? onnx_constant(n, &t) : IR_NO_VALUE;
+  const int64_t columns = s->rank == 2;
+  const ir_value in[] = {onnx_in(n, weights), point_of(n, scale), zero.id ? point_of(n, zero) : IR_NO_VALUE};
+  const base_arg args[] = {ARG_INT("axis", columns), ARG_INT("block_size", columns ? w->dims[1] : 0),
+                           ARG_DTYPE("dtype", TD_F32)};
+  return onnx_emit(n, "td::dequantize_linear", in, zero.id ? 3 : 2, args, 3);
 }
 
 /* Weights i8 or u8 [directions, input, 4 * hidden] with one scale and zero point per direction or per column. */
 static ir_value dequantise(onnx_node *n, uint32_t weights, uint32_t scale, uint32_t zero) {
   static const int64_t order[] = {0, 2, 1};
   ir_value s = onnx_in(n, scale), z = onnx_in(n, zero);
-  const ir_value now =
-      dequantised_now(n, onnx_constant_of(n, onnx_in(n, weights)), onnx_constant_of(n, s), onnx_constant_of(n, z));
-  if (now.id) return now;
-  ir_value w = onnx_cast(n, onnx_in(n, weights), TD_F32);
+  ir_value w = dequantise_constant(n, weights, s, z);
+  if (w.id) return ONNX_EMIT_ARGS(n, "aten::permute", &w, 1, ARG_INTS("dims", order, 3));
+  w = onnx_cast(n, onnx_in(n, weights), TD_F32);
   int64_t rows[] = {1}, both[] = {1, 2};
   bool per_column = onnx_rank(n, s) == 2;
   ir_value at = per_column ? onnx_ints(n, rows, 1) : onnx_ints(n, both, 2);

@@ -87,8 +87,8 @@ typedef attention_tile_fn attention_tiles[2][ATTENTION_VECTORS];
                                         {ATTENTION_EACH_TILE(ATTENTION_ALL, pairs)}};
 
 /* A walk over tiles that begins with `t`: of `count` keys; of `queries` powers and all values. */
-void KERN_NAME(attention_scores)(const attention_work *w, const attention_tiles *tiles, const attention_tile *t,
+void KERN_NAME(attention_scores)(const attention_work *w, const attention_tiles *some, const attention_tile *t,
                                  int64_t count, int64_t queries);
-void KERN_NAME(attention_values)(const attention_work *w, const attention_tiles *tiles, const attention_tile *t,
+void KERN_NAME(attention_values)(const attention_work *w, const attention_tiles *some, const attention_tile *t,
                                  int64_t queries, int ends, attention_output out);
 #endif

@@ -35,6 +35,20 @@ int64_t kern_recurrent_columns(const kern_recurrent *r) {
   return r->directions * r->gates * ((r->hidden + r->panel - 1) / r->panel * r->panel);
 }
 
+int64_t kern_recurrent_row(const kern_recurrent *r, int64_t column) {
+  const int64_t of_direction = kern_recurrent_columns(r) / r->directions, wide = r->gates * r->panel;
+  const int64_t at = column % of_direction, unit = at / wide * r->panel + at % r->panel, gate = at % wide / r->panel;
+  return unit < r->hidden ? (column / of_direction * r->gates + gate) * r->hidden + unit : -1;
+}
+
+bool kern_recurrent_bytes(const kern_recurrent *r, int64_t k, int64_t depth, kern_i8_layout *l) {
+  size_t count;
+  bool depthwise;
+  if (!kern_recurrent_count(r, k, &count) || r->directions < 1) return false;
+  const kern_i8_window matrix = {r->directions, k, kern_recurrent_columns(r) / r->directions, {1, 1, 1}};
+  return kern_i8_window_layout(&matrix, r->panel, depth, l, &depthwise) && !depthwise;
+}
+
 /* All gates of a panel's units, of row k of a direction. */
 static void pack_row(float *to, const kern_recurrent *r, const base_tensor *w, int64_t d, int64_t first, int64_t k) {
   for (int64_t gate = 0; gate < r->gates; gate++)

@@ -10,11 +10,14 @@
  * has one gate, and panels of KERN_PLAIN_VECTORS vectors: they take the place of an LSTM's gates. Those of a state may
  * be of bf16, tiles of pairs of rows with zeros behind the last:
  *
- *     r[direction][unit / panel][k / 32][gate][k % 32 / 2][unit % panel][k % 2] */
+ *     r[direction][unit / panel][k / 32][gate][k % 32 / 2][unit % panel][k % 2]
+ *
+ * or of 8 bits, which meet states rounded to that: one constant of pack_i8.h, whose groups are directions and whose
+ * columns are [unit / panel][gate][unit % panel]; its bias is what is to be subtracted from each column's weights. */
 #ifndef KERNELS_RECURRENT_H
 #define KERNELS_RECURRENT_H
 #include "kernels/attrs.h"
-#include "base/base.h"
+#include "kernels/products/pack_i8.h"
 
 enum { KERN_RECURRENT_BIASES = 4, KERN_PLAIN_VECTORS = 4, KERN_RECURRENT_TILE_ROWS = 32 };
 
@@ -33,6 +36,10 @@ static inline int64_t kern_recurrent_tiled(int64_t k) {
 bool kern_recurrent_tile_count(const kern_recurrent *r, int64_t k, size_t *count);
 /* Columns of all sums of a layer: of each direction, panel and gate. */
 int64_t kern_recurrent_columns(const kern_recurrent *r);
+/* Those of a layer, as rows of w: direction * gates * hidden + gate * hidden + unit; -1: padding. */
+int64_t kern_recurrent_row(const kern_recurrent *r, int64_t column);
+/* Of weights of 8 bits over `k` rows; false: out of range. */
+bool kern_recurrent_bytes(const kern_recurrent *r, int64_t k, int64_t depth, kern_i8_layout *l);
 /* `w`: f32 [directions, gates * hidden, k] of any strides. */
 void kern_recurrent_pack(float *to, const kern_recurrent *r, const base_tensor *w);
 /* The same as a matrix [k, kern_recurrent_columns], whose product with the inputs is the sums of these: x of a layer

@@ -26,6 +26,16 @@ enum { RECURRENT_SOME = V_REGISTERS == 32 ? 4 : RECURRENT_ROWS };
 enum { RECURRENT_SHORT, RECURRENT_LONG, RECURRENT_CHUNKS };
 enum { RECURRENT_SHORT_STEPS = 8, RECURRENT_LONG_STEPS = 16, RECURRENT_RING = 2 * RECURRENT_LONG_STEPS };
 
+typedef struct recurrent_block recurrent_block;
+/* Brings the states into the form that r meets. */
+typedef void recurrent_prepare(recurrent_block *k);
+
+/* What a state of 8 bits stands for: (q - zero) * scale; the sum of all q - zero. */
+typedef struct recurrent_range {
+  float scale;
+  int32_t zero, sum;
+} recurrent_range;
+
 typedef struct recurrent_layer {
   const base_call *call;
   const base_tensor *x, *h0, *c0; /* h0, c0: NULL: zeros */
@@ -36,10 +46,11 @@ typedef struct recurrent_layer {
   int64_t padded, width; /* units of all panels; their sums */
   bool reverse, batch_first, linear_before_reset;
   bool plain, relu; /* the gates are units of their own */
-  bool quantise;    /* r meets a state of 8 bits: `kept` */
   bool made;        /* x is the sums of the inputs, of all directions */
-  bool narrow;      /* r is tiles of bf16 */
-  bool rests;       /* and the states two numbers of it */
+  bool rests;       /* r is tiles of bf16, and the states two numbers of it */
+  kern_i8_layout bytes; /* of r of 8 bits */
+  td_dtype states;      /* of what r meets: f32, bf16 or u8 */
+  recurrent_prepare *prepare; /* NULL: it meets them as they are */
   int64_t rows;     /* sequences of a block, at most */
   bool weave;       /* one sequence has steps enough for pieces */
   int pieces;       /* RECURRENT_SHORT or RECURRENT_LONG */
@@ -47,7 +58,7 @@ typedef struct recurrent_layer {
 } recurrent_layer;
 
 /* Its place in the layer, and its scratch. Rows past `count` are computed and dropped. */
-typedef struct recurrent_block {
+struct recurrent_block {
   const recurrent_layer *l;
   const float *w, *bias; /* of its direction; bias may be NULL */
   const void *r;
@@ -58,12 +69,13 @@ typedef struct recurrent_block {
   float *sums;              /* [steps of a chunk, count, panels, gates, V_LANES]: width */
   float *state, *next;      /* [rows, padded] */
   float *memory;            /* the same: c of an LSTM, z of a GRU */
-  float *kept;              /* the same: the reset state of a GRU, the rounded one of an LSTM */
+  float *kept;              /* the same: the reset state of a GRU */
   float *transposed;        /* x, [input, V_LANES]: of as many steps */
   /* Where r is tiles: the state, and behind those of all sequences what rounding took; [rows or 2 * count,
-   * kern_recurrent_tiled(hidden)]. */
+   * kern_recurrent_tiled(hidden)]. Where it is bytes: the states in these, byte_x, of `ranges`. */
   uint16_t *halves;
-} recurrent_block;
+  recurrent_range ranges[RECURRENT_ROWS];
+};
 
 V_INLINE int64_t recurrent_length(const recurrent_block *k, int64_t sequence) {
   return k->l->lengths ? k->l->lengths[k->first + sequence] : k->l->time;
@@ -94,6 +106,7 @@ typedef struct recurrent_cell {
   int64_t gates;
   int64_t rows; /* sequences of a block, at most */
   bool rests;   /* states are two numbers of bf16 where r is tiles, not one */
+  recurrent_prepare *prepare;
   /* The sums of inputs of `other` steps from `step` on. */
   recurrent_panels *inputs;
   /* A step whose sums are number `other`: of one sequence, of two, of RECURRENT_SOME, of RECURRENT_ROWS. The state goes
@@ -113,6 +126,8 @@ extern const recurrent_cell KERN_NAME(lstm_cell), KERN_NAME(gru_cell);
  * that of the candidate has no inputs yet. */
 typedef void recurrent_states(const recurrent_block *k, int64_t step, int64_t slot, int64_t panel, const float *sums);
 recurrent_states KERN_NAME(lstm_states), KERN_NAME(gru_states);
-/* Layers whose r is tiles of bf16. */
+/* As numbers of bf16. */
+recurrent_prepare KERN_NAME(recurrent_halves);
+/* Layers whose r is tiles of bf16, or bytes. */
 td_status KERN_NAME(recurrent_by)(const base_call *call, const recurrent_cell *cell);
 #endif

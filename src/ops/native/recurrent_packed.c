@@ -2,7 +2,7 @@
  * with weights as kernels/products/recurrent.h packs them, ONNX's default activations (of an rnn, `relu` too) and
  * nothing more: no peepholes, no clipping. Operands: x [time, batch, input], w, r and bias packed (of an LSTM or GRU
  * without w, x is the sums of its inputs and bias, of all directions, and of a bias what a GRU adds before the reset
- * gate alone counts; its r may be tiles of bf16), h0 [directions, batch, hidden], for an LSTM c0 like h0 (others leave
+ * gate alone counts; its r may be tiles of bf16, or of an LSTM 8 bits, which meet states rounded to 8 bits), h0 [directions, batch, hidden], for an LSTM c0 like h0 (others leave
  * it out), lengths [batch] of whole numbers. Behind its length a sequence has states of zeros, and keeps its last.
  * Results: all states [time, directions, batch, hidden], last states like h0, last memory (lstm). batch_first: x
  * [batch, time, input], states [batch, time, directions, hidden], h0 [batch, directions, hidden]. `reverse`: the one
@@ -24,6 +24,16 @@ static const ir_attr rnn_attrs[] = {KERN_RECURRENT_LIST(OPS_ATTR_ROW) KERN_RNN_L
 static kern_recurrent layout_of(const base_attrs *attrs, int64_t gates) {
   return (kern_recurrent){base_attr_int(attrs, KERN_RECURRENT_DIRECTIONS), gates,
                           base_attr_int(attrs, KERN_RECURRENT_HIDDEN), base_attr_int(attrs, KERN_RECURRENT_PANEL)};
+}
+
+/* Elements of r. */
+static bool count_states(const base_attrs *attrs, const kern_recurrent *r, td_dtype type, size_t *count) {
+  kern_i8_layout bytes;
+  if (type == TD_F32) return kern_recurrent_count(r, r->hidden, count);
+  if (type == TD_BF16) return kern_recurrent_tile_count(r, r->hidden, count);
+  if (!kern_recurrent_bytes(r, r->hidden, base_attr_int(attrs, KERN_LSTM_DEPTH), &bytes)) return false;
+  *count = (size_t)bytes.size;
+  return true;
 }
 
 /* An operand's numbers of elements agree, as far as they are known. */
@@ -66,7 +76,7 @@ static td_status infer_packed(ir_infer *ctx, int64_t gates) {
   for (uint32_t i = 0; i < ctx->in_count; i++) {
     if (i == LENGTHS || !ir_in(ctx, i)) continue;
     const td_dtype type = ir_in(ctx, i)->type.dtype;
-    if (type != TD_F32 && !(i == R && gates > 1 && type == TD_BF16))
+    if (type != TD_F32 && !(i == R && ((gates > 1 && type == TD_BF16) || (gates == 4 && type == TD_U8))))
       return ir_infer_fail(ctx, "operand %u is not f32", i);
   }
   if (gates < 4 && ir_in(ctx, C0)) return ir_infer_fail(ctx, "an LSTM alone has a memory");
@@ -86,8 +96,8 @@ static td_status infer_packed(ir_infer *ctx, int64_t gates) {
     bool counted = kern_recurrent_count(&r, x->dims[2], &count);
     TRY(check_count(ctx, W, "w", counted, count));
   }
-  const bool tiles = ir_in(ctx, R)->type.dtype == TD_BF16;
-  bool counted = (tiles ? kern_recurrent_tile_count : kern_recurrent_count)(&r, r.hidden, &count);
+  if (ir_in(ctx, R)->type.dtype == TD_U8 && ir_in(ctx, W)) return ir_infer_fail(ctx, "r of 8 bits with weights of inputs");
+  bool counted = count_states(ctx->attrs, &r, ir_in(ctx, R)->type.dtype, &count);
   TRY(check_count(ctx, R, "r", counted, count));
   counted = kern_recurrent_bias_count(&r, &count);
   TRY(check_count(ctx, BIAS, "bias", counted, count));
@@ -225,10 +235,9 @@ static td_status check_operand(const base_call *call, uint32_t i, size_t wanted)
 }
 
 static td_status check_operands(const base_call *call, const kern_recurrent *layout, int64_t input, int64_t batch) {
-  const bool tiles = base_in(call, R)->dtype == TD_BF16;
   size_t w, r, bias, states = (size_t)(layout->directions * batch * layout->hidden);
   if (!kern_recurrent_count(layout, input, &w) ||
-      !(tiles ? kern_recurrent_tile_count : kern_recurrent_count)(layout, layout->hidden, &r) ||
+      !count_states(call->attrs, layout, base_in(call, R)->dtype, &r) ||
       !kern_recurrent_bias_count(layout, &bias))
     return ops_fail(call, "the weights are too large");
   TRY(check_operand(call, W, w));
@@ -239,13 +248,28 @@ static td_status check_operands(const base_call *call, const kern_recurrent *lay
   return check_operand(call, C0, states);
 }
 
+/* R of bytes as f32 with their scales. */
+static void widen_bytes(float *to, const base_call *call, const kern_recurrent *layout) {
+  const uint8_t *r = base_in(call, R)->data;
+  const int64_t wide = layout->gates * layout->panel;
+  kern_i8_layout l;
+  if (!kern_recurrent_bytes(layout, layout->hidden, base_attr_int(call->attrs, KERN_LSTM_DEPTH), &l)) return;
+  const float *scales = (const float *)(const void *)r + l.columns;
+  const int32_t *shifts = (const int32_t *)(const void *)r + 2 * l.columns;
+  for (int64_t panel = 0; panel < l.columns / wide; panel++)
+    for (int64_t k = 0; k < layout->hidden; k++)
+      for (int64_t i = 0, column = panel * wide; i < wide; i++, column++)
+        *to++ = (float)(kern_i8_weight(&l, r, column / l.n, column % l.n, k) - shifts[column]) * scales[column];
+}
+
 /* R as f32; NULL: no memory. */
 static const base_f32 *states_of(const base_call *call, const kern_recurrent *layout) {
   size_t count;
-  if (base_in(call, R)->dtype != TD_BF16) return ops_dense_f32(call, R);
+  if (base_in(call, R)->dtype == TD_F32) return ops_dense_f32(call, R);
   if (!kern_recurrent_count(layout, layout->hidden, &count)) return NULL;
   float *wide = base_call_scratch(call, count, sizeof *wide);
-  if (wide) kern_recurrent_widen(wide, layout, layout->hidden, base_in(call, R));
+  if (wide && base_in(call, R)->dtype == TD_BF16) kern_recurrent_widen(wide, layout, layout->hidden, base_in(call, R));
+  else if (wide) widen_bytes(wide, call, layout);
   return wide;
 }
 
@@ -263,7 +287,7 @@ static td_status run_packed(const base_call *call, int64_t gates, void (*step)(c
                  .count = layout.directions,
                  .batch_first = batch_first,
                  .linear_before_reset = gates == 3 && base_attr_int(call->attrs, KERN_GRU_LINEAR_BEFORE_RESET),
-                 .quantise = gates == 4 && base_attr_int(call->attrs, KERN_LSTM_QUANTISE),
+                 .quantise = base_in(call, R)->dtype == TD_U8,
                  .relu = gates == 1 && base_attr_int(call->attrs, KERN_RNN_RELU)};
   TRY(check_operands(call, &layout, d.input, d.batch));
   for (uint32_t i = 0; i < LENGTHS; i++)
@@ -301,23 +325,35 @@ static const kern_row *kernel_of(const ir_kernel_query *query, kern_family famil
   const kern_row *row = kern_select(family, r, query->isa);
   return row && row->lanes * vectors == base_attr_int(query->attrs, KERN_RECURRENT_PANEL) ? row : NULL;
 }
-/* Those of tiles take no weights of inputs; a GRU's, the form whose candidate's product comes before the reset gate. */
-static const kern_row *gated_kernel(const ir_kernel_query *query, kern_family family) {
-  const bool tiles = query->in[R] && query->in[R]->type.dtype == TD_BF16;
-  const bool fits = !query->in[W] && (family == KERN_LSTM || base_attr_int(query->attrs, KERN_GRU_LINEAR_BEFORE_RESET));
-  return tiles && !fits ? NULL : kernel_of(query, family, tiles ? TD_BF16 : TD_F32, 1);
+static bool has_states_of(const ir_kernel_query *query, td_dtype type) {
+  return query->in[R] && query->in[R]->type.dtype == type;
 }
-static const kern_row *lstm_kernel(const ir_kernel_query *query) { return gated_kernel(query, KERN_LSTM); }
-static const kern_row *gru_kernel(const ir_kernel_query *query) { return gated_kernel(query, KERN_GRU); }
+/* Those of tiles or bytes take no weights of inputs; a GRU's, the form whose candidate's product comes before the reset
+ * gate. */
+static const kern_row *lstm_kernel(const ir_kernel_query *query) {
+  if (has_states_of(query, TD_F32)) return kernel_of(query, KERN_LSTM, TD_F32, 1);
+  if (query->in[W]) return NULL;
+  if (has_states_of(query, TD_BF16)) return kernel_of(query, KERN_LSTM, TD_BF16, 1);
+  const kern_row *row = kernel_of(query, KERN_LSTM, TD_I8, 1);
+  return row && kern_i8_depth(row) == base_attr_int(query->attrs, KERN_LSTM_DEPTH) ? row : NULL;
+}
+static const kern_row *gru_kernel(const ir_kernel_query *query) {
+  if (has_states_of(query, TD_F32)) return kernel_of(query, KERN_GRU, TD_F32, 1);
+  const bool fits = !query->in[W] && base_attr_int(query->attrs, KERN_GRU_LINEAR_BEFORE_RESET);
+  return fits ? kernel_of(query, KERN_GRU, TD_BF16, 1) : NULL;
+}
 static const kern_row *rnn_kernel(const ir_kernel_query *query) {
   return kernel_of(query, KERN_RNN, TD_F32, KERN_PLAIN_VECTORS);
 }
 
 /* Two per multiplication and addition with the weights, at each step. */
 static double packed_flops(const ir_info *const *in, const ir_info *out, const base_attrs *attrs) {
-  (void)attrs, (void)out;
+  (void)out;
   const ir_type *x = &in[X]->type;
-  int64_t w = in[W] ? ir_known_count(&in[W]->type) : 0, r = ir_known_count(&in[R]->type);
+  const bool bytes = in[R]->type.dtype == TD_U8;
+  const kern_recurrent layout = layout_of(attrs, 4);
+  const int64_t w = in[W] ? ir_known_count(&in[W]->type) : 0,
+                r = bytes ? kern_recurrent_columns(&layout) * layout.hidden : ir_known_count(&in[R]->type);
   if (x->rank != 3 || w < 0 || r < 0) return 0;
   return base_dim_known(x->dims[0]) && base_dim_known(x->dims[1])
              ? 2.0 * (double)x->dims[0] * (double)x->dims[1] * ((double)w + (double)r)
@@ -378,6 +414,26 @@ static bool case_tiles(ir_case *c, const kern_recurrent *r) {
   return true;
 }
 
+/* r of bytes, some of them of unsigned numbers. */
+static bool case_bytes(ir_case *c, const kern_recurrent *r, int64_t depth, uint32_t number) {
+  kern_i8_layout l;
+  if (!kern_recurrent_bytes(r, r->hidden, depth, &l)) return false;
+  const int64_t columns = l.groups * l.n, count = columns * l.k;
+  int8_t *w = base_new(c->arena, int8_t, (size_t)count);
+  float *scales = base_new(c->arena, float, (size_t)columns);
+  int32_t *shifts = base_new(c->arena, int32_t, (size_t)columns);
+  uint8_t *to = base_arena_alloc_aligned(c->arena, (size_t)l.size, 64);
+  if (!w || !scales || !shifts || !to) return false;
+  for (int64_t i = 0; i < count; i++) w[i] = (int8_t)(i * 89 % 251 - 125);
+  for (int64_t i = 0; i < columns; i++) {
+    scales[i] = (float)(i % 5 + 1) / (400 * sqrtf((float)l.k));
+    shifts[i] = number % 2 ? (int32_t)(i % 7 * 40 - 128) : 0;
+  }
+  kern_pack_i8(&l, w, scales, shifts, to);
+  c->in[c->in_count++] = base_tensor_of(to, TD_U8, 1, &l.size);
+  return true;
+}
+
 static bool case_bias(ir_case *c, const kern_recurrent *r, bool separate) {
   int64_t rows[] = {r->directions, 2 * r->gates * r->hidden};
   size_t count;
@@ -392,25 +448,28 @@ static bool case_bias(ir_case *c, const kern_recurrent *r, bool separate) {
 static bool cases_of(ir_case *c, uint32_t number, int64_t gates) {
   const uint32_t count = OPS_COUNT(packed_rows) * OPS_COUNT(packed_panels);
   const uint32_t kind = number / count;
-  const bool sums = kind == 1 || kind == 2, tiles = kind == 2 || kind == 3; /* x is the sums of inputs; r is bf16 */
+  const bool sums = kind == 1 || kind == 2 || kind == 4; /* x is the sums of inputs */
+  const bool tiles = kind == 2 || kind == 3, bytes = kind == 4; /* r is bf16; is of 8 bits */
   if (kind > (gates == 4 ? 4 : gates > 1 ? 3 : 0)) return false;
   const struct packed_case *p = &packed_rows[number % OPS_COUNT(packed_rows)];
   const int64_t vectors = gates == 1 ? KERN_PLAIN_VECTORS : 1;
-  kern_recurrent r = {p->directions, gates, p->hidden,
-                      packed_panels[number % count / OPS_COUNT(packed_rows)] * vectors};
+  const uint32_t panels = number % count / OPS_COUNT(packed_rows);
+  const kern_recurrent r = {p->directions, gates, p->hidden, bytes ? 8 << panels % 2 : packed_panels[panels] * vectors};
+  const int64_t depth = 2 << (panels + panels / 2) % 2; /* (8, 2), (16, 4), (8, 4), (16, 2), (8, 2) */
   ops_case_arg(c, ARG_INT("hidden", r.hidden));
   ops_case_arg(c, ARG_INT("panel", r.panel));
   ops_case_arg(c, ARG_INT("directions", r.directions));
   ops_case_arg(c, ARG_BOOL("reverse", p->reverse));
   ops_case_arg(c, ARG_BOOL("batch_first", p->batch_first));
-  if (gates == 4) ops_case_arg(c, ARG_BOOL("quantise", kind == 4));
+  if (bytes) ops_case_arg(c, ARG_INT("depth", depth));
   if (gates == 3) ops_case_arg(c, ARG_BOOL("linear_before_reset", p->linear_before_reset));
   if (gates == 1) ops_case_arg(c, ARG_BOOL("relu", p->linear_before_reset));
   int64_t outer = p->batch_first ? p->batch : p->time, inner = p->batch_first ? p->time : p->batch;
   int64_t first = p->batch_first ? p->batch : p->directions, second = p->batch_first ? p->directions : p->batch;
   const int64_t columns = sums ? kern_recurrent_columns(&r) : p->input;
   if (!ops_case_in(c, TD_F32, OPS_DIMS(outer, inner, columns), OPS_NORMAL, number) ||
-      !(sums ? ops_case_absent(c) : case_packed(c, &r, p->input, 2)) || !case_packed(c, &r, p->hidden, 3) ||
+      !(sums ? ops_case_absent(c) : case_packed(c, &r, p->input, 2)) ||
+      !(bytes ? case_bytes(c, &r, depth, number) : case_packed(c, &r, p->hidden, 3)) ||
       (tiles && !case_tiles(c, &r)))
     return false;
   if (!(p->bias && (gates == 3 || !sums) ? case_bias(c, &r, gates == 3 && p->linear_before_reset) : ops_case_absent(c)))

@@ -2,7 +2,6 @@
  * td::rnn_packed; weights as recurrent.h says). A task is a block (recurrent_priv.h): one direction of up to
  * RECURRENT_ROWS sequences. Where there are fewer of them than workers, all workers compute one block after the other
  * together, each some panels of every step. */
-#include "kernels/products/pack_i8.h"
 #include "kernels/products/recurrent_priv.h"
 #include "kernels/simd/pairs_priv.h"
 #include "kernels/tuning.h"
@@ -22,7 +21,7 @@ enum {
   SHORT_STEPS = 2 * RECURRENT_SHORT_STEPS, /* from which a sequence is woven */
   LONG_STEPS = 4 * RECURRENT_LONG_STEPS,   /* from which its chunks are long, where r is not near */
   SHARED_STEP = 3 << 14, /* multiplications of a step from which workers share it: some us, and a round takes 0.3; */
-  SHARED_TILES = 3 << 16 /* by tiles */
+  SHARED_TILES = 3 << 16 /* of 16 or 8 bits */
 };
 
 /* ---- blocks ---- */
@@ -95,7 +94,7 @@ static void run_panels(const block *k, recurrent_panels *run, int64_t step, int6
 
 /* The state in bf16; or as two such numbers, whose sum it is but for 2^-17 of it: tiles have room for more rows than
  * sequences are mostly many. Of what is not finite, or rounds to that, rounding takes nothing. */
-static void halve_states(const block *k) {
+void KERN_NAME(recurrent_halves)(block *k) {
   const layer *l = k->l;
   const int64_t pitch = kern_recurrent_tiled(l->hidden);
   for (int64_t row = 0; row < k->count; row++) {
@@ -111,30 +110,8 @@ static void halve_states(const block *k) {
   }
 }
 
-/* Rounds states to 255 steps of the range of each; what lies behind its units is 0, and in every range. */
-static void quantise_states(const block *k) {
-  const layer *l = k->l;
-  for (int64_t row = 0; row < k->count; row++) {
-    const float *state = k->state + row * l->padded;
-    float *to = k->kept + row * l->padded;
-    vf low = v_zero(), high = v_zero();
-    for (int64_t i = 0; i < l->padded; i += V_LANES) {
-      low = v_min(v_load(state + i), low); /* of what is no number the other one */
-      high = v_max(v_load(state + i), high);
-    }
-    kern_i8_scales s = {0};
-    kern_i8_range(v_lowest(low), v_highest(high), &s);
-    const vf by = v_set(s.x_scale), at = v_set(s.x_zero);
-    for (int64_t i = 0; i < l->padded; i += V_LANES) {
-      const vf q = v_min(v_set(UINT8_MAX), v_max(v_zero(), v_add(v_round(v_div(v_load(state + i), by)), at)));
-      v_store(to + i, s.x_scale > 0 ? v_mul(v_sub(q, at), by) : v_zero());
-    }
-  }
-}
-
 static void run_step(block *k, recurrent_panels *const *phases, int64_t step, int64_t slot) {
-  if (k->l->narrow) halve_states(k);
-  if (k->l->quantise) quantise_states(k);
+  if (k->l->prepare) k->l->prepare(k);
   run_panels(k, phases[0], step, slot);
   if (phases[1] && !k->l->linear_before_reset) run_panels(k, phases[1], step, slot);
   swap_states(k);
@@ -222,16 +199,24 @@ static td_status read_lengths(layer *l) {
   return TD_OK;
 }
 
-static td_status check_sizes(const layer *l) {
+/* Elements of r. */
+static bool count_states(layer *l, const kern_recurrent *r, size_t *count) {
+  if (l->states == TD_F32) return kern_recurrent_count(r, l->hidden, count);
+  if (l->states == TD_BF16) return kern_recurrent_tile_count(r, l->hidden, count);
+  if (!kern_recurrent_bytes(r, l->hidden, base_attr_int(l->call->attrs, KERN_LSTM_DEPTH), &l->bytes)) return false;
+  *count = (size_t)l->bytes.size;
+  return true;
+}
+
+static td_status check_sizes(layer *l) {
   const base_attrs *attrs = l->call->attrs;
   kern_recurrent r = {l->dirs, l->plain ? 1 : l->gates, l->hidden, base_attr_int(attrs, KERN_RECURRENT_PANEL)};
   const base_tensor *bias = base_in(l->call, BIAS);
   const base_tensor *states[] = {l->h0, l->c0};
   size_t w, u, b;
   const base_tensor *weights = base_in(l->call, W);
-  bool fits = r.panel == l->units && kern_recurrent_count(&r, l->input, &w) && (!l->narrow || l->made) &&
-              (l->narrow ? kern_recurrent_tile_count : kern_recurrent_count)(&r, l->hidden, &u) &&
-              kern_recurrent_bias_count(&r, &b) &&
+  bool fits = r.panel == l->units && kern_recurrent_count(&r, l->input, &w) && (!l->prepare || l->made) &&
+              count_states(l, &r, &u) && kern_recurrent_bias_count(&r, &b) &&
               (weights ? (size_t)base_tensor_numel(weights) == w : l->input == kern_recurrent_columns(&r)) &&
               (size_t)base_tensor_numel(base_in(l->call, R)) == u && (!bias || (size_t)base_tensor_numel(bias) == b);
   for (int i = 0; i < 2; i++)
@@ -244,7 +229,8 @@ static td_status check_sizes(const layer *l) {
 
 /* Of r, in one direction. */
 static int64_t state_bytes(const layer *l) {
-  return l->narrow ? kern_recurrent_tiled(l->hidden) * l->width * 2 : l->hidden * l->width * (int64_t)sizeof(float);
+  if (l->states == TD_BF16) return kern_recurrent_tiled(l->hidden) * l->width * 2;
+  return l->hidden * l->width * (l->states == TD_F32 ? (int64_t)sizeof(float) : 1);
 }
 
 static td_status open_layer(const base_call *call, const cell *c, bool plain, layer *l) {
@@ -263,7 +249,6 @@ static td_status open_layer(const base_call *call, const cell *c, bool plain, la
                .batch_first = base_attr_int(attrs, KERN_RECURRENT_BATCH_FIRST),
                .linear_before_reset = c->gates == 3 && base_attr_int(attrs, KERN_GRU_LINEAR_BEFORE_RESET),
                .plain = plain,
-               .quantise = !plain && c->gates == 4 && base_attr_int(attrs, KERN_LSTM_QUANTISE),
                .relu = plain && base_attr_int(attrs, KERN_RNN_RELU),
                .gates = c->gates,
                .units = plain ? KERN_PLAIN_VECTORS * V_LANES : V_LANES,
@@ -274,7 +259,8 @@ static td_status open_layer(const base_call *call, const cell *c, bool plain, la
   l->padded = l->panels * l->units;
   l->width = l->panels * l->gates * V_LANES;
   l->made = !base_in(call, W);
-  l->narrow = base_in(call, R)->dtype == TD_BF16;
+  l->states = base_in(call, R)->dtype;
+  l->prepare = c->prepare;
   l->rests = c->rests;
   l->rows = c->rows;
   l->weave = !l->made && c->begin && l->time >= SHORT_STEPS && state_bytes(l) <= kern_tuning_of(call)->woven_bytes;
@@ -295,10 +281,9 @@ static td_status open_block(const layer *l, block *k) {
   k->next = base_call_scratch(l->call, states, sizeof(float));
   k->memory = base_call_scratch(l->call, states, sizeof(float));
   k->kept = base_call_scratch(l->call, states, sizeof(float));
-  const size_t halves = l->narrow ? (size_t)(2 * l->rows * kern_recurrent_tiled(l->hidden)) : 0;
+  const size_t halves = l->prepare ? (size_t)(2 * l->rows * kern_recurrent_tiled(l->hidden)) : 0;
   k->halves = base_call_scratch(l->call, halves, sizeof *k->halves);
-  if (k->halves) memset(k->halves, 0, halves * sizeof *k->halves);          /* also behind a state */
-  if (k->kept && l->quantise) memset(k->kept, 0, states * sizeof *k->kept); /* rows past the block's */
+  if (k->halves) memset(k->halves, 0, halves * sizeof *k->halves); /* also behind a state */
   return k->sums && k->transposed && k->state && k->next && k->memory && k->kept && k->halves
              ? TD_OK
              : base_no_memory(l->call->err, "scratch");
@@ -313,7 +298,7 @@ static int64_t lone_sequences(const layer *l) {
 
 /* How many sequences of `count` a block has, so that fewest are computed and dropped. */
 static int64_t block_rows(const layer *l, int64_t count) {
-  if (l->narrow) return base_max_i64(base_ceil_div(count, base_ceil_div(count, l->rows)), 1);
+  if (l->prepare) return base_max_i64(base_ceil_div(count, base_ceil_div(count, l->rows)), 1);
   const int64_t some = SOME, most = ROWS;
   return (count + some - 1) / some * some < (count + most - 1) / most * most ? some : most;
 }
@@ -348,7 +333,7 @@ static td_status run_blocks(layer *l, const cell *c, const blocks_of *b) {
     k.count = number < b->shared ? base_min_i64(b->rows, l->batch - b->lone - k.first) : 1;
     k.backward = l->reverse || k.direction == 1;
     k.w = l->made ? NULL : w + k.direction * l->width * l->input;
-    k.r = (const char *)base_in(call, R)->data + k.direction * state_bytes(l);
+    k.r = (const char *)base_in(call, R)->data + (l->bytes.size ? 0 : k.direction * state_bytes(l));
     k.bias = bias ? (const float *)bias->data + k.direction * l->padded * KERN_RECURRENT_BIASES : NULL;
     run_block(c, &k);
   }
@@ -361,7 +346,7 @@ static td_status run(const base_call *call, const cell *c, bool plain) {
   if (l.batch == 0 || l.hidden == 0) return TD_OK;
   const blocks_of b = cut(&l);
   l.together = call->lanes && l.dirs * b.count < call->workers &&
-               l.width * l.hidden * base_min_i64(l.batch, b.rows) >= (l.narrow ? SHARED_TILES : SHARED_STEP);
+               l.width * l.hidden * base_min_i64(l.batch, b.rows) >= (l.prepare ? SHARED_TILES : SHARED_STEP);
   if (l.together && call->worker) {
     base_team_follow(call);
     return TD_OK;

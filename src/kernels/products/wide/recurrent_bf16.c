@@ -48,7 +48,7 @@ V_TEMPLATE void run_step(const recurrent_block *k, int64_t step, int64_t slot, i
   vf sums[SUMS];
   for (int64_t i = 0; i < count; i += each) {
     const int64_t panels = base_min_i64(each, count - i), at = slot % 2 ? k->panel_end - i - panels : k->panel + i;
-    if (panels == each) multiply(k, slot, at, rows, each, gates, sums);
+    if (each == 1 || panels == each) multiply(k, slot, at, rows, each, gates, sums);
     else multiply(k, slot, at, rows, 1, gates, sums);
     for (int64_t p = 0; p < panels; p++) {
       const float *of = (const float *)(const void *)(sums + p * gates);
@@ -68,7 +68,7 @@ V_TEMPLATE void run_step(const recurrent_block *k, int64_t step, int64_t slot, i
     run_step(k, step, slot, ROWS, count);                                                                             \
   }                                                                                                                   \
   static const recurrent_cell cell = {                                                                                \
-      .gates = (count), .rows = ROWS, .step = {{cell##_one}, {cell##_two}, {cell##_some}, {cell##_rows}}};
+      .gates = (count), .rows = ROWS, .prepare = KERN_NAME(recurrent_halves), .step = {{cell##_one}, {cell##_two}, {cell##_some}, {cell##_rows}}};
 STEPS(lstm, 4)
 STEPS(gru, 3)
 

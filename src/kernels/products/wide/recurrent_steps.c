@@ -278,7 +278,7 @@ static __attribute__((noinline)) void plain_cells(const place *at, int rows, int
 /* Panels of four gates, or of four vectors of plain units. */
 V_TEMPLATE void lstm_panels(int rows, int panels, const place *at) {
   vf acc[SUMS_MAX];
-  gate_sums(rows, panels, 0, 4, 4, at, at->k->l->quantise ? at->k->kept : at->k->state, acc);
+  gate_sums(rows, panels, 0, 4, 4, at, at->k->state, acc);
   if (at->k->l->plain) put_cells(at, rows, panels, 4, acc, plain_cells);
   else put_lstm_cells(at, rows, panels, acc);
 }

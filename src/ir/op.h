@@ -76,7 +76,7 @@ typedef struct ir_alias {
 /* One generated test case: operand tensors and attributes. */
 typedef struct ir_case {
   base_arena *arena;
-  base_arg args[20];
+  base_arg args[24];
   uint32_t arg_count;
   base_tensor in[8]; /* contiguous; data in the arena */
   bool absent[8];    /* optional operand left out */

@@ -87,7 +87,7 @@ enum { KERN_LINEAR_LIST(KERN_ATTR_POSITION) };
  * found, how many steps the range has, 0: 255. y_scale: of the result; 0: it is f32. y_signed: it is i8, else u8;
  * y_zero: what stands for 0 in it. t_scale, t_zero: where the residual is of 8 bits, of the sums before it is added,
  * quantised to the type of the result, 0: they are added as f32; r_scale, r_zero: of the residual, as x_scale and
- * x_zero. */
+ * x_zero. w_shift: what is to be subtracted from each weight, as a zero point that i8 has no room for. */
 #define KERN_I8_LIST(X)                             \
   X(KERN_I8_PANEL, NEEDED, "panel8", BASE_ATTR_INT) \
   X(KERN_I8_DEPTH, NEEDED, "depth", BASE_ATTR_INT)  \
@@ -99,7 +99,8 @@ enum { KERN_LINEAR_LIST(KERN_ATTR_POSITION) };
   X(KERN_I8_T_SCALE, FLOAT, "t_scale", 0)           \
   X(KERN_I8_T_ZERO, INT, "t_zero", 0)               \
   X(KERN_I8_R_SCALE, FLOAT, "r_scale", 0)           \
-  X(KERN_I8_R_ZERO, INT, "r_zero", 0)
+  X(KERN_I8_R_ZERO, INT, "r_zero", 0)               \
+  X(KERN_I8_W_SHIFT, INT, "w_shift", 0)
 enum { KERN_I8_LIST(KERN_ATTR_POSITION) KERN_I8_ATTRS };
 
 #define KERN_LINEAR_I8_LIST(X) X(KERN_LINEAR_I8_COLUMNS, NEEDED, "n", BASE_ATTR_INT)

@@ -29,6 +29,7 @@ typedef struct weights {
   int8_t *values;
   float *scales;
   int32_t *bias; /* NULL: none */
+  int64_t shift; /* still to be subtracted from all values */
 } weights;
 
 /* Where they come from: a constant, element (n, tap, channel) at n * n_step + tap + channel * channel_step, k being
@@ -82,27 +83,45 @@ static bool take_channels(const origin *o, int64_t n, int64_t first, int64_t las
   return fits;
 }
 
-/* Weights less their zero points. *fits: they are constants, and within i8. Of a matrix [k, n] so many k are read at
+/* Weights less `zeros`, which stand for their n; false: one is outside of i8. Of a matrix [k, n] so many k are read at
  * once that the cache still has their lines when the next n is read. */
-static td_status read_weights(passes_edit *e, const origin *o, weights *w, bool *fits) {
+static bool take_weights(const origin *o, const base_tensor *zeros, int zero, const weights *w) {
   enum { CHANNELS = 256 };
+  bool fits = true;
+  for (int64_t first = 0; first < o->channels; first += CHANNELS)
+    for (int64_t n = 0; n < w->n; n++) {
+      const double own = zeros ? passes_int8_number(zeros, n) : zero;
+      const int64_t last = base_min_i64(first + CHANNELS, o->channels);
+      fits &= fabs(own) <= UINT8_MAX;
+      fits &= take_channels(o, n, first, last, fits ? (int)own : 0, w->values + n * w->k);
+    }
+  return fits;
+}
+
+static bool are_alike(const base_tensor *t) {
+  for (int64_t i = 1; i < base_tensor_numel(t); i++)
+    if (passes_int8_number(t, i) != passes_int8_number(t, 0)) return false;
+  return true;
+}
+
+/* Weights less their zero points; where i8 has no room for these, but all have one, it is w->shift or a part of it.
+ * *fits: they are constants, and have room. */
+static td_status read_weights(passes_edit *e, const origin *o, weights *w, bool *fits) {
   const base_tensor *t = o->t;
   *fits = t && base_tensor_contiguous(t) && passes_int8_is_bytes(t->dtype) && base_tensor_numel(t) > 0 &&
           base_tensor_numel(t) / o->n <= KERN_I8_MAX_K && (!o->zeros || is_vector(o->zeros, o->n)) &&
           is_vector(o->scales, o->n) && o->scales->dtype == TD_F32;
   if (!*fits) return TD_OK;
-  *w = (weights){.k = o->taps * o->channels, .n = o->n, .bias = NULL};
+  *w = (weights){.k = o->taps * o->channels, .n = o->n};
   w->values = base_new(e->scratch, int8_t, (size_t)(w->n * w->k));
   w->scales = base_new(e->scratch, float, (size_t)w->n);
   if (!w->values || !w->scales) return base_no_memory(e->err, "weights");
   for (int64_t n = 0; n < w->n; n++) w->scales[n] = (float)passes_int8_number(o->scales, n);
-  for (int64_t first = 0; first < o->channels; first += CHANNELS)
-    for (int64_t n = 0; n < w->n; n++) {
-      const double zero = o->zeros ? passes_int8_number(o->zeros, n) : 0;
-      const int64_t last = base_min_i64(first + CHANNELS, o->channels);
-      *fits &= fabs(zero) <= UINT8_MAX;
-      *fits &= take_channels(o, n, first, last, *fits ? (int)zero : 0, w->values + n * w->k);
-    }
+  *fits = take_weights(o, o->zeros, 0, w);
+  if (*fits || (o->zeros && !are_alike(o->zeros)) || w->k > KERN_I8_MAX_K / 2) return TD_OK;
+  const int middle = t->dtype == TD_U8 ? 128 : 0;
+  w->shift = (o->zeros ? (int64_t)passes_int8_number(o->zeros, 0) : 0) - middle;
+  *fits = take_weights(o, NULL, middle, w);
   return TD_OK;
 }
 
@@ -162,8 +181,8 @@ static td_status add_dynamic(passes_edit *e, ir_node id, const ir_node_def *prod
   const kern_row *row = row_of(e);
   const base_arg args[] = {ARG_INT("n", read.n), ARG_INT("panel8", row->lanes), ARG_INT("depth", kern_i8_depth(row)),
                            ARG_FLOAT("x_scale", 0 - r->least),
-                           ARG_INT("x_zero", r->reduced ? KERN_I8_REDUCED_STEPS : 0)};
-  const ir_new_node spec = {.in = in, .in_count = 2, .args = args, .arg_count = 5};
+                           ARG_INT("x_zero", r->reduced ? KERN_I8_REDUCED_STEPS : 0), ARG_INT("w_shift", read.shift)};
+  const ir_new_node spec = {.in = in, .in_count = 2, .args = args, .arg_count = 6};
   TRY(passes_add(e, id, OP_td_linear_i8, spec, product, &made));
   return passes_take_place(e, id, made);
 }
@@ -315,10 +334,10 @@ void passes_int8_product_args(const kern_row *row, const int8_activation *x, con
 static td_status add_linear(passes_edit *e, ir_node id, const ir_node_def *node, const product *p,
                             const int8_activation *y) {
   ir_value in[3] = {p->x.q, IR_NO_VALUE, p->bias}, made;
-  base_arg args[1 + INT8_PRODUCT_ARGS] = {ARG_INT("n", p->w.n)};
+  base_arg args[2 + INT8_PRODUCT_ARGS] = {ARG_INT("n", p->w.n), ARG_INT("w_shift", p->w.shift)};
   TRY(pack_matrix(e, &p->w, &in[1]));
-  passes_int8_product_args(row_of(e), &p->x, y, args + 1);
-  const ir_new_node spec = {.in = in, .in_count = in[2].id ? 3 : 2, .args = args, .arg_count = 1 + INT8_PRODUCT_ARGS};
+  passes_int8_product_args(row_of(e), &p->x, y, args + 2);
+  const ir_new_node spec = {.in = in, .in_count = in[2].id ? 3 : 2, .args = args, .arg_count = 2 + INT8_PRODUCT_ARGS};
   TRY(passes_add(e, id, OP_td_linear_i8, spec, node, &made));
   return passes_take_place(e, id, made);
 }
@@ -492,18 +511,19 @@ static td_status add_conv(passes_edit *e, ir_node id, const ir_node_def *node, c
           .kernel = t->dims[t->rank - 1], .stride = stride[spatial - 1], .dilation = dilation[spatial - 1]}};
   ir_value in[3] = {IR_NO_VALUE, IR_NO_VALUE, p->bias}, made;
   const bool planes = find_planes(e, p, &window, &in[0]);
-  base_arg args[7 + INT8_PRODUCT_ARGS] = {ARG_INTS("kernel", t->dims + 2, spatial),
+  base_arg args[8 + INT8_PRODUCT_ARGS] = {ARG_INTS("kernel", t->dims + 2, spatial),
                                           ARG_INTS("stride", stride, spatial),
                                           ARG_INTS("padding", padding, 2 * spatial),
                                           ARG_INTS("dilation", dilation, spatial),
                                           ARG_INT("groups", groups),
                                           ARG_INT("channels", t->dims[0]),
-                                          ARG_BOOL("channels_first", planes)};
+                                          ARG_BOOL("channels_first", planes),
+                                          ARG_INT("w_shift", p->w.shift)};
   TRY(pack_windows(e, t, groups, &p->w, &in[1], &fits));
   if (!fits) return TD_OK;
   if (!planes) TRY(passes_int8_permute_channels(e, id, p->x.q, true, &in[0]));
-  passes_int8_product_args(row_of(e), &p->x, y, args + 7);
-  const ir_new_node spec = {.in = in, .in_count = in[2].id ? 3 : 2, .args = args, .arg_count = 7 + INT8_PRODUCT_ARGS};
+  passes_int8_product_args(row_of(e), &p->x, y, args + 8);
+  const ir_new_node spec = {.in = in, .in_count = in[2].id ? 3 : 2, .args = args, .arg_count = 8 + INT8_PRODUCT_ARGS};
   TRY(passes_add(e, id, OP_td_conv_i8, spec, node, &made));
   TRY(passes_int8_permute_channels(e, id, made, false, &made));
   return passes_take_place(e, id, made);

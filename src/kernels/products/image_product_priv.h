@@ -46,6 +46,8 @@ struct image_product {
   void (*multiply)(const product_tile *t, int64_t rows, int64_t panels);
   const float *scales; /* product_tile's, of the first panel; NULL: there are none */
   int64_t scale_panel, scale_blocks, a_low;
+  /* Adds to the sums of a tile what follows from its rows of A alone; NULL: nothing. */
+  void (*add)(const image_product *p, const product_tile *t, int64_t rows, int64_t panels);
   /* Sums, rows of whole panels, of output pixels from `pixel` on, columns of a group from `column` on. */
   void (*finish)(const image_product *p, float *sums, int64_t pixel, int64_t rows, int64_t group, int64_t column,
                  int64_t columns);

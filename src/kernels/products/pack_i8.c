@@ -122,7 +122,8 @@ kern_i8_scales kern_i8_scales_of(const base_attrs *a) {
                           .t_scale = (float)base_attr_float(a, at + KERN_I8_T_SCALE),
                           .t_zero = (float)base_attr_int(a, at + KERN_I8_T_ZERO),
                           .r_scale = (float)base_attr_float(a, at + KERN_I8_R_SCALE),
-                          .r_zero = (float)base_attr_int(a, at + KERN_I8_R_ZERO)};
+                          .r_zero = (float)base_attr_int(a, at + KERN_I8_R_ZERO),
+                          .w_shift = (int32_t)base_attr_int(a, at + KERN_I8_W_SHIFT)};
 }
 
 uint32_t kern_i8_operands(const base_call *call) {

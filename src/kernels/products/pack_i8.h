@@ -63,6 +63,7 @@ typedef struct kern_i8_scales {
   float least, most;     /* of the result */
   float t_scale, t_zero; /* of the sums where a residual of 8 bits is added to them; t_scale 0: they are not rounded */
   float r_scale, r_zero; /* of that residual, as it is subtracted from 0 to 255 */
+  int32_t w_shift;       /* to be subtracted from each weight */
 } kern_i8_scales;
 kern_i8_scales kern_i8_scales_of(const base_attrs *attrs);
 /* How sums become 8 bits where nothing of f32 stands between: no vector, residual or chain of f32, and no activation

@@ -60,6 +60,10 @@ void I8_NAME(i8_tiles)(const product_tile *t, int64_t rows, int64_t panels);
 /* Rows of x, `count` of them, the first of them row `first` of the result, times panels [panel, end). */
 void I8_NAME(i8_multiply_rows)(const i8_finish *f, const byte_x *x, int64_t x_pitch, int64_t first, int64_t count,
                                int64_t panel, int64_t end);
+/* Of each row of a tile, whose runs are `n` elements long, what s.w_shift adds to its sums; and that added, or other
+ * numbers, one for each row. */
+void I8_NAME(i8_shifts)(const i8_product *p, const product_tile *t, int64_t n, int64_t rows, int32_t *to);
+void I8_NAME(i8_add_to_rows)(float *sums, const int32_t *add, int64_t rows, int64_t panels);
 /* The tasks that are this worker's, of rows of a matrix, by dot instructions. */
 td_status I8_NAME(i8_multiply)(const i8_product *p);
 td_status I8_NAME(conv_i8)(const base_call *call);

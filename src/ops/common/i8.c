@@ -9,7 +9,8 @@ td_status ops_i8_check(ir_infer *ctx, td_dtype *out) {
   const kern_i8_scales s = kern_i8_scales_of(ctx->attrs);
   const td_dtype x = ir_in(ctx, 0)->type.dtype;
   const float scales[] = {s.y_scale, s.t_scale, s.r_scale};
-  bool scaled = isfinite(s.x_scale) && s.x_zero >= 0 && s.x_zero <= 255 && s.r_zero >= 0 && s.r_zero <= 255;
+  const int64_t shift = base_attr_int(ctx->attrs, ctx->attrs->count - KERN_EPILOGUE_ATTRS - KERN_I8_ATTRS + KERN_I8_W_SHIFT);
+  bool scaled = shift >= INT8_MIN && shift <= UINT8_MAX && isfinite(s.x_scale) && s.x_zero >= 0 && s.x_zero <= 255 && s.r_zero >= 0 && s.r_zero <= 255;
   for (size_t i = 0; i < OPS_COUNT(scales); i++) scaled = scaled && scales[i] >= 0 && isfinite(scales[i]);
   if (!scaled || !(s.y_zero >= s.least && s.y_zero <= s.most) || !(s.t_zero >= s.least && s.t_zero <= s.most))
     return ir_infer_fail(ctx, "a scale or zero point is out of range");
@@ -138,11 +139,11 @@ td_status ops_i8_finish(const base_call *call, const kern_i8_layout *l, const ke
 static uint32_t next_random(uint32_t *state) { return (*state = *state * 1664525u + 1013904223u) >> 24; }
 
 bool ops_case_i8(ir_case *c, const kern_i8_window *window, int32_t rank, const int64_t *x_dims, uint32_t variant) {
-  static const td_dtype types[] = {TD_F32, TD_F32, TD_U8, TD_I8};
+  static const td_dtype types[] = {TD_F32, TD_F32, TD_U8, TD_I8, TD_U8, TD_F32};
   static const int64_t forms[OPS_I8_FORMS][2] = {{8, 2}, {16, 4}, {16, KERN_I8_TILE}};
-  const uint32_t made = variant / OPS_I8_FORMS % 4;
+  const uint32_t made = variant / OPS_I8_FORMS % OPS_COUNT(types);
   const int64_t panel = forms[variant % OPS_I8_FORMS][0], depth = forms[variant % OPS_I8_FORMS][1];
-  const bool dynamic = made == 0;
+  const bool dynamic = made == 0 || made == 5;
   const td_dtype type = types[made];
   kern_i8_layout l;
   bool depthwise;
@@ -164,9 +165,10 @@ bool ops_case_i8(ir_case *c, const kern_i8_window *window, int32_t rank, const i
   ops_case_arg(c, ARG_INT("depth", depth));
   ops_case_arg(c, ARG_FLOAT("x_scale", !dynamic ? 1.0 / 64 : l.n % 2 ? -0x1p-6 : 0));
   ops_case_arg(c, ARG_INT("x_zero", !dynamic ? 131 : l.k % 2 ? KERN_I8_REDUCED_STEPS : 0));
-  ops_case_arg(c, ARG_FLOAT("y_scale", made >= 2 ? 0.37 : 0));
+  ops_case_arg(c, ARG_FLOAT("y_scale", type == TD_F32 ? 0 : 0.37));
   ops_case_arg(c, ARG_INT("y_zero", type == TD_I8 ? -3 : type == TD_U8 ? 100 : 0));
   ops_case_arg(c, ARG_BOOL("y_signed", type == TD_I8));
+  if (made >= 4) ops_case_arg(c, ARG_INT("w_shift", l.n % 2 ? 200 : -77));
   return true;
 }
 

@@ -23,5 +23,5 @@ bool ops_case_i8_residual(ir_case *c, int32_t rank, const int64_t *dims, bool ro
 /* For test cases: random packed weights of a window, a matrix [k, n] as that of one pixel, as operand 1, and attributes
  * for `variant`: formats, and types of x and the result. `x_dims` of x, operand 0. */
 bool ops_case_i8(ir_case *c, const kern_i8_window *window, int32_t rank, const int64_t *x_dims, uint32_t variant);
-enum { OPS_I8_FORMS = 3, OPS_I8_VARIANTS = 4 * OPS_I8_FORMS };
+enum { OPS_I8_FORMS = 3, OPS_I8_VARIANTS = 6 * OPS_I8_FORMS };
 #endif

@@ -84,12 +84,13 @@ static int8_t *unpack(const base_call *call, const kern_conv *c, const kern_i8_l
 
 /* A channel of weights `w`, which are of a group, at a pixel of an image. */
 static int32_t sum_of(const kern_conv *c, const uint8_t *image, const int8_t *w, int64_t pixel, int64_t group,
-                      int zero) {
+                      const kern_i8_scales *s) {
+  const int zero = (int)s->x_zero, shift = s->w_shift;
   int32_t sum = 0;
   for (int64_t tap = 0; tap < c->taps; tap++, w += c->group_in) {
     const int64_t at = place_of(c, pixel, tap);
     const uint8_t *from = image + (at * c->groups + group) * c->group_in;
-    for (int64_t k = 0; k < c->group_in && at >= 0; k++) sum += (from[k] - zero) * w[k];
+    for (int64_t k = 0; k < c->group_in && at >= 0; k++) sum += (from[k] - zero) * (w[k] - shift);
   }
   return sum;
 }
@@ -126,7 +127,7 @@ static td_status reference(const base_call *call) {
   for (int64_t i = 0; i < count; i++) {
     const int64_t pixel = i / channels, n = i % channels;
     const uint8_t *image = x + pixel / c.out_size * c.in_size * c.groups * c.group_in;
-    sums[i] = sum_of(&c, image, w + n * size, pixel % c.out_size, n / c.group_out, (int)s.x_zero);
+    sums[i] = sum_of(&c, image, w + n * size, pixel % c.out_size, n / c.group_out, &s);
   }
   return ops_i8_finish(call, &l, &s, sums);
 }
@@ -175,7 +176,7 @@ static bool cases(ir_case *c, uint32_t number) {
   static const int64_t steps[][2] = {{1, 1}, {2, 2}};
   enum { ADDED = 1 << 30 }; /* a residual of 8 bits */
   static const uint32_t parts[] = {BIAS, 0, BIAS | RESIDUAL, ADDED, 0};
-  enum { FIRST = 2 * OPS_I8_FORMS, BYTES = OPS_I8_VARIANTS - FIRST }; /* variants of ops_case_i8 whose x is of 8 bits */
+  enum { FIRST = 2 * OPS_I8_FORMS, BYTES = 3 * OPS_I8_FORMS }; /* variants of ops_case_i8 whose x is of 8 bits */
   const uint32_t first = BYTES * OPS_COUNT(shapes), plane = number < first ? 0 : number - first;
   const shape *s = number < first ? &shapes[number / BYTES] : &planes[plane / OPS_I8_FORMS % OPS_COUNT(planes)];
   if (plane >= OPS_I8_FORMS * OPS_COUNT(planes)) return false;

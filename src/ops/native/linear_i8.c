@@ -43,7 +43,7 @@ static td_status reference(const base_call *call) {
   if (!q || !sums) return base_no_memory(call->err, "scratch");
   for (int64_t i = 0; i < count; i++) {
     sums[i] = 0;
-    for (int64_t j = 0; j < k; j++) sums[i] += (q[i / n * k + j] - (int)s.x_zero) * kern_i8_weight(&l, w, 0, i % n, j);
+    for (int64_t j = 0; j < k; j++) sums[i] += (q[i / n * k + j] - (int)s.x_zero) * (kern_i8_weight(&l, w, 0, i % n, j) - s.w_shift);
   }
   return ops_i8_finish(call, &l, &s, sums);
 }
@@ -63,7 +63,7 @@ static bool cases(ir_case *c, uint32_t number) {
   ops_case_arg(c, ARG_INT("n", n));
   const kern_i8_window matrix = {1, k, n, {1, 1, 1}};
   if (!ops_case_i8(c, &matrix, 3, x, variant)) return false;
-  const bool bytes = variant / OPS_I8_FORMS >= 2;
+  const bool bytes = variant / OPS_I8_FORMS >= 2 && variant / OPS_I8_FORMS < 5;
   const uint32_t which = bytes ? shape % 3 : shape % 5;
   return ops_case_epilogue(c, parts[which], acts[(shape + variant) % 4], false, 3, y);
 }

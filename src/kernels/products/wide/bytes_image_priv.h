@@ -124,6 +124,14 @@ static void take_pixels(const image_product *image, const char *from, int64_t co
   else copy_runs(p, x, image->x_pixel, image->c.group_in, count, pitch, to);
 }
 
+static void add_shifts(const image_product *image, const product_tile *t, int64_t rows, int64_t panels) {
+  enum { MOST_ROWS = 32 };
+  const bytes_image *p = (const bytes_image *)image;
+  int32_t shifts[MOST_ROWS];
+  I8_NAME(i8_shifts)(&p->i8, t, image->c.group_in * image->c.axis[2].kernel, rows, shifts);
+  I8_NAME(i8_add_to_rows)(t->sums, shifts, rows, panels);
+}
+
 static void finish_image(const image_product *image, float *sums, int64_t pixel, int64_t rows, int64_t group,
                          int64_t column, int64_t columns) {
   I8_NAME(i8_finish)(&((const bytes_image *)image)->f, sums, pixel, rows, group, column, columns);
@@ -165,6 +173,7 @@ static td_status multiply_image(const base_call *call, bytes_image *p, bool merg
   if (!image->take && merged) image->take_pixels = take_pixels;
   if (!image->take) image->take = image->gathered ? gather_line : take_line;
   image->finish = finish_image;
+  if (p->i8.s.w_shift) image->add = add_shifts;
   KERN_PART_NAME(image_cut)(image, call->workers);
   TRY(I8_NAME(i8_finish_of)(&p->i8, &p->f));
   image->start = p->f.start;

@@ -126,12 +126,31 @@ static void run_tile(const job *j, const strip *s, int64_t pixel, int64_t pixels
     }
 }
 
+/* Adds to sums what s.w_shift takes from the weights: it times the elements that a window sees. What is padded, or lies
+ * beside the image, is x_zero, and counts as 0. */
+static void add_shifts(const job *j, const strip *s, int64_t pixel, int64_t pixels, int32_t *sums) {
+  const kern_conv_axis *a = &j->c->axis[KERN_CONV_AXES - 1];
+  const kern_i8_scales *scales = &j->f->p->s;
+  const int64_t cell = j->cells * CELL_ELEMENTS, seen = a->kernel * j->cells * BYTES_DEPTH;
+  const vi ones = vi_set(sizeof(byte_x) == 1 ? 0x01010101 : 0x00010001);
+  for (int64_t r = 0; r < pixels; r++)
+    for (int64_t at = 0; at < s->n; at += V_LANES) {
+      const byte_x *x = j->zipped + (pixel + r) * a->stride * cell + at * BYTES_DEPTH;
+      vi sum = vi_set(-(int32_t)seen * (int32_t)scales->x_zero);
+      for (int64_t k = 0; k < a->kernel; k++, x += a->dilation * cell)
+        for (int64_t c = 0; c < j->cells; c++) sum = b_dot(sum, b_load_x(x + c * CELL_ELEMENTS), ones);
+      int32_t *to = sums + r * BYTES_ROW + at;
+      b_store_i32(to, vi_add(b_load_i32(to), b_multiply(sum, vi_set(-scales->w_shift))));
+    }
+}
+
 static void run_strip(const job *j, const strip *s, int64_t out) {
   zip(j, s);
   for (int64_t pixel = 0, done; pixel < s->count; pixel += done) {
     _Alignas(64) float sums[PIXELS * BYTES_ROW];
     done = s->count - pixel >= PIXELS ? PIXELS : 1;
     run_tile(j, s, pixel, done, (int32_t *)(void *)sums);
+    if (j->f->p->s.w_shift) add_shifts(j, s, pixel, done, (int32_t *)(void *)sums);
     KERN_PART_NAME(i8_finish)(j->f, sums, out + pixel, done, 0, s->channel, s->n);
   }
 }
@@ -278,7 +297,7 @@ static int64_t pixels_together(const i8_product *p, const kern_conv *c) {
 td_status KERN_PART_NAME(i8_depthwise)(const i8_product *p, const kern_conv *of, uint8_t flip) {
   i8_finish f;
   TRY(KERN_PART_NAME(i8_finish_of)(p, &f));
-  const bool whole_rows = f.direct && !f.d.residual;
+  const bool whole_rows = f.direct && !f.d.residual && !p->s.w_shift;
   const int64_t together = whole_rows ? pixels_together(p, of) : 1, rows = of->axis[0].kernel * of->axis[1].kernel;
   kern_conv c = *of;
   const kern_conv_axis *a = c.axis;

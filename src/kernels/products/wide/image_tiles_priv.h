@@ -147,6 +147,7 @@ static void multiply_tile(const image_product *p, const block *b, const rows_cut
                           .scale_blocks = p->scale_blocks,
                           .a_low = p->a_low};
   if (p->blocks > 0) p->multiply(&t, rows, panels);
+  if (p->blocks > 0 && p->add) p->add(p, &t, rows, panels);
   for (int64_t r = 0; p->blocks == 0 && r < rows; r++)
     for (int64_t i = 0; i < panels * V_LANES; i++)
       ((int32_t *)(void *)sums)[r * IMAGE_WIDTH + i] = start ? start[i] : 0;

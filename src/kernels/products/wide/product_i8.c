@@ -231,7 +231,7 @@ void KERN_PART_NAME(i8_columns)(i8_finish *f) {
   const int64_t count = p->l.columns;
   const base_i32 *sums = (const base_i32 *)(const void *)p->w, *bias = sums + 2 * count;
   const base_f32 *w_scales = (const base_f32 *)(const void *)(sums + count);
-  const double largest = 255.0 * (f->row_start ? 256 : 128) * (double)p->l.k; /* of a sum, without its start */
+  const double largest = 255.0 * (f->row_start || p->s.w_shift ? 256 : 128) * (double)p->l.k; /* of a sum, without its start */
   bool fits = true;
   for (int64_t i = 0; i < count; i++) {
     f->start[i] = bias[i] - (int32_t)p->s.x_zero * sums[i];
@@ -329,12 +329,32 @@ void KERN_PART_NAME(i8_find_range)(const float *x, int64_t count, kern_i8_scales
 
 /* ---- tasks ---- */
 
-/* Adds its number to all sums of a row. */
-static void add_to_rows(float *sums, const int32_t *add, int64_t rows, int64_t panels) {
+void KERN_PART_NAME(i8_add_to_rows)(float *sums, const int32_t *add, int64_t rows, int64_t panels) {
   int32_t *row = (int32_t *)(void *)sums;
   for (int64_t r = 0; r < rows; r++, row += BYTES_ROW)
     for (int64_t i = 0; i < panels * V_LANES; i += V_LANES)
       b_store_i32(row + i, vi_add(b_load_i32(row + i), vi_set(add[r])));
+}
+
+static int32_t sum_of(const byte_x *x, int64_t n) {
+  const vi ones = vi_set(sizeof(byte_x) == 1 ? 0x01010101 : 0x00010001);
+  vi sums = vi_set(0);
+  int32_t lanes[V_LANES], sum = 0;
+  int64_t i = 0;
+  for (; i + V_LANES * BYTES_DEPTH <= n; i += V_LANES * BYTES_DEPTH) sums = b_dot(sums, b_load_x(x + i), ones);
+  b_store_i32(lanes, sums);
+  V_FOR(k, V_LANES) sum += lanes[k];
+  for (; i < n; i++) sum += x[i];
+  return sum;
+}
+
+void KERN_PART_NAME(i8_shifts)(const i8_product *p, const product_tile *t, int64_t n, int64_t rows, int32_t *to) {
+  for (int64_t row = 0; row < rows; row++) {
+    const char *x = (const char *)t->a[0] + row * t->a_pitch;
+    int32_t sum = -(int32_t)(n * t->runs) * (int32_t)p->s.x_zero;
+    for (int64_t run = 0; run < t->runs; run++) sum += sum_of((const byte_x *)(const void *)(x + t->run[run]), n);
+    to[row] = -p->s.w_shift * sum;
+  }
 }
 
 void KERN_PART_NAME(i8_multiply_rows)(const i8_finish *f, const byte_x *x, int64_t x_pitch, int64_t first,
@@ -365,7 +385,7 @@ void KERN_PART_NAME(i8_multiply_rows)(const i8_finish *f, const byte_x *x, int64
         continue;
       }
       KERN_PART_NAME(i8_tiles)(&t, rows, panels);
-      if (f->row_start) add_to_rows(sums, f->row_start + row, rows, panels);
+      if (f->row_start) KERN_PART_NAME(i8_add_to_rows)(sums, f->row_start + row, rows, panels);
       KERN_PART_NAME(i8_finish)(f, sums, first + row, rows, 0, panel * V_LANES, columns);
     }
     panel += panels;
@@ -385,6 +405,7 @@ static void copy_rows(const i8_product *p, int64_t first, int64_t count, byte_x 
 }
 
 td_status KERN_PART_NAME(i8_multiply)(const i8_product *p) {
+  static const int64_t run[] = {0};
   const int64_t chunks = base_ceil_div(p->m, CHUNK), chunk = base_ceil_div(p->m, chunks);
   const int64_t panels = p->l.group_panels, quads = base_ceil_div(panels, PANELS), pitch = p->l.steps * BYTES_DEPTH;
   const int64_t work = chunk * base_max_i64(p->l.steps, 1) * panels;
@@ -395,13 +416,19 @@ td_status KERN_PART_NAME(i8_multiply)(const i8_product *p) {
   i8_finish f;
   TRY(KERN_PART_NAME(i8_finish_of)(p, &f));
   byte_x *rows = lies ? NULL : base_call_scratch(p->call, (size_t)(chunk * pitch), sizeof *rows);
-  if (!lies && !rows) return base_no_memory(p->call->err, "scratch");
+  int32_t *shifts = p->s.w_shift ? base_call_scratch(p->call, (size_t)chunk, sizeof *shifts) : NULL;
+  if ((!lies && !rows) || (p->s.w_shift && !shifts)) return base_no_memory(p->call->err, "scratch");
+  f.row_start = shifts;
   int64_t copied = -1;
   for (int64_t task = base_call_first(p->call, tasks); task < tasks; task = base_call_next(p->call, task, tasks)) {
     const int64_t which = task / parts, part = task % parts, first = which * chunk;
     const int64_t count = base_min_i64(chunk, p->m - first);
     const byte_x *x = lies ? (const byte_x *)p->x + first * p->x_pitch : rows;
     if (!lies && which != copied) copy_rows(p, first, count, rows);
+    if (shifts && which != copied) {
+      const product_tile t = {.a = {x}, .a_pitch = (lies ? p->x_pitch : pitch) * (int64_t)sizeof *x, .run = run, .runs = 1};
+      KERN_PART_NAME(i8_shifts)(p, &t, p->l.k, count, shifts);
+    }
     copied = which;
     const int64_t panel = quads * part / parts * PANELS, end = quads * (part + 1) / parts * PANELS;
     KERN_PART_NAME(i8_multiply_rows)(&f, x, lies ? p->x_pitch : pitch, first, count, panel, base_min_i64(end, panels));

@@ -4,6 +4,7 @@
  * Requires: a verified graph. Keeps: names of values. Breaks: nothing. Weights are left in their mapping: a large view
  * becomes a constant in the same place where it is dense, and else, since it costs nothing at run time, stays. Results
  * larger than what they are made from and than FOLD_BYTES take memory for time: up to GROWN_BYTES each, and in all.
+ * Weights of 8 bits that no product of these took (int8, nbits) become what f32 has: each run would make them anew.
  * Products for which plain loops would take long, as those of tables of positions, are done by their kernels. */
 #include "fuse/fuse.h"
 #include "ir/cost.h"
@@ -98,7 +99,7 @@ static bool should_fold(const ir_graph *g, const ir_node_def *node, const base_v
   const bool view = !copies && node->op->flags & (IR_OP_VIEW | IR_OP_VIEW_DENSE);
   if (view && ir_type_of(g, node->out[0])->rank == 2 && results > TRANSPOSED_BYTES && results == operands) return false;
   if (results <= FOLD_BYTES) return operands <= 16 * (size_t)FOLD_BYTES || results < operands / 16 || !view;
-  *grown = copies || results > operands ? results : 0;
+  *grown = (copies || results > operands) && node->op->id != OP_td_dequantize_linear ? results : 0;
   return !view && *grown <= GROWN_BYTES;
 }
 

@@ -126,10 +126,16 @@ static td_status read_weights(passes_edit *e, const origin *o, weights *w, bool 
 }
 
 /* Of a matrix [k, n], or transposed. */
-static origin origin_of_matrix(const base_tensor *t, bool transposed) {
+static origin origin_of_matrix(const base_tensor *t, bool transposed, const int8_stored *s) {
   const int64_t n = t->dims[!transposed], k = t->dims[transposed];
-  return (origin){
-      .t = t, .n = n, .taps = 1, .channels = k, .n_step = transposed ? k : 1, .channel_step = transposed ? 1 : n};
+  return (origin){.t = t,
+                  .scales = s->scales,
+                  .zeros = s->zeros,
+                  .n = n,
+                  .taps = 1,
+                  .channels = k,
+                  .n_step = transposed ? k : 1,
+                  .channel_step = transposed ? 1 : n};
 }
 
 static td_status pack(passes_edit *e, const weights *w, const kern_i8_layout *l, ir_value *packed) {
@@ -146,79 +152,6 @@ static td_status pack_matrix(passes_edit *e, const weights *w, ir_value *packed)
   if (!kern_i8_layout_of(w->n, w->k, row->lanes, kern_i8_depth(row), &l))
     return base_no_memory(e->err, "packed weights");
   return pack(e, w, &l, packed);
-}
-
-/* ---- dynamic ---- */
-
-/* The factor of `mul` that is the constant scale of the weights, where the other one is `scale`; NULL: there is none.
- */
-static const base_tensor *weight_scales(passes_edit *e, ir_value v, ir_value scale) {
-  const ir_node_def *mul = passes_producer(e, v, OP_aten_mul);
-  for (uint32_t side = 0; mul && side < 2; side++)
-    if (mul->in[side].id == scale.id) return passes_constant(e, mul, 1 - side);
-  return NULL;
-}
-
-/* x that is quantised by its range at run time. */
-typedef struct ranged {
-  ir_value x;
-  bool reduced; /* to KERN_I8_REDUCED_STEPS */
-  double least; /* of its scale */
-} ranged;
-
-static ranged ranged_of(const ir_node_def *quantise) {
-  return (ranged){quantise->in[0], passes_int(quantise, "reduce_range") != 0, passes_float(quantise, "least")};
-}
-
-/* The product of such an x with such weights, in place of `id`; *fits false: these are none. */
-static td_status add_dynamic(passes_edit *e, ir_node id, const ir_node_def *product, const ranged *r,
-                             const origin *from, bool *fits) {
-  weights read;
-  TRY(read_weights(e, from, &read, fits));
-  if (!*fits) return TD_OK;
-  ir_value in[2] = {r->x}, made;
-  TRY(pack_matrix(e, &read, &in[1]));
-  const kern_row *row = row_of(e);
-  const base_arg args[] = {ARG_INT("n", read.n), ARG_INT("panel8", row->lanes), ARG_INT("depth", kern_i8_depth(row)),
-                           ARG_FLOAT("x_scale", 0 - r->least),
-                           ARG_INT("x_zero", r->reduced ? KERN_I8_REDUCED_STEPS : 0), ARG_INT("w_shift", read.shift)};
-  const ir_new_node spec = {.in = in, .in_count = 2, .args = args, .arg_count = 6};
-  TRY(passes_add(e, id, OP_td_linear_i8, spec, product, &made));
-  return passes_take_place(e, id, made);
-}
-
-/* The product of integers that operand `side` of a multiplication casts, and the node that quantises its x. */
-static bool find_dynamic(passes_edit *e, const ir_node_def *mul, uint32_t side, ir_node_def *product,
-                         ir_node_def *quantise) {
-  const ir_node_def *cast = passes_only_producer(e, mul->in[side], OP_aten__to_copy);
-  const ir_node_def *found = cast ? passes_only_producer(e, cast->in[0], OP_td_matmul_integer) : NULL;
-  const ir_node_def *q = found ? passes_producer(e, found->in[X], OP_td_dynamic_quantize_linear) : NULL;
-  if (!q || found->in_count <= X_ZERO || found->in[X_ZERO].id != q->out[2].id ||
-      ir_type_of(e->graph, mul->in[side])->dtype != TD_F32 || ir_type_of(e->graph, q->in[0])->rank < 1)
-    return false;
-  *product = *found;
-  *quantise = *q;
-  return true;
-}
-
-static td_status visit_mul(passes_edit *e, ir_node id, const ir_node_def *node) {
-  const ir_node_def mul = *node;
-  ir_node_def product, quantise;
-  for (uint32_t side = 0; side < 2; side++) {
-    if (!find_dynamic(e, &mul, side, &product, &quantise)) continue;
-    const base_tensor *w = passes_constant(e, &product, W),
-                      *scales = weight_scales(e, mul.in[1 - side], quantise.out[1]);
-    const base_tensor *zeros;
-    bool fits;
-    if (!w || w->rank != 2 || base_tensor_numel(w) == 0 || !scales ||
-        !passes_int8_find_optional(e, &product, W_ZERO, &zeros))
-      return TD_OK;
-    origin from = origin_of_matrix(w, false);
-    from.scales = scales, from.zeros = zeros;
-    const ranged r = ranged_of(&quantise);
-    return add_dynamic(e, id, &product, &r, &from, &fits);
-  }
-  return TD_OK;
 }
 
 /* ---- static: between dequantisations and quantisations ---- */
@@ -353,10 +286,18 @@ static bool find_matrix(passes_edit *e, ir_value v, bool transposed, origin *fro
       memcmp(order, swap, sizeof swap) == 0)
     v = permute->in[0], transposed = !transposed;
   if (!find_weights(e, v, !transposed, &s, &t) || t->rank != 2) return false;
-  *from = origin_of_matrix(t, transposed);
-  from->scales = s.scales, from->zeros = s.zeros;
+  *from = origin_of_matrix(t, transposed, &s);
   return true;
 }
+
+/* x that is quantised by its range at run time, as attributes of a product say. */
+static int8_activation ranged_of(const ir_node_def *quantise) {
+  return (int8_activation){.q = quantise->in[0],
+                           .dtype = TD_F32,
+                           .scale = 0 - passes_float(quantise, "least"),
+                           .zero = passes_int(quantise, "reduce_range") ? KERN_I8_REDUCED_STEPS : 0};
+}
+static bool is_ranged(const int8_activation *x) { return x->dtype == TD_F32; }
 
 /* The scale or zero point that `v` is, in another type or shape. */
 static ir_value point_of(passes_edit *e, ir_value v) {
@@ -367,7 +308,7 @@ static ir_value point_of(passes_edit *e, ir_value v) {
 }
 
 /* quantize(x, scale, zero) with what a dynamic_quantize_linear finds of the same x, by 8 bits. */
-static bool find_quantised_apart(passes_edit *e, const ir_node_def *dequantise, ranged *r) {
+static bool find_quantised_apart(passes_edit *e, const ir_node_def *dequantise, int8_activation *x) {
   const ir_node_def *node = passes_producer(e, dequantise->in[0], OP_td_quantize_linear);
   if (!node || node->in_count < 3) return false;
   const ir_node_def quantise = *node;
@@ -378,33 +319,31 @@ static bool find_quantised_apart(passes_edit *e, const ir_node_def *dequantise, 
   if (!found || found->op->id != OP_td_dynamic_quantize_linear || found->in[0].id != quantise.in[0].id ||
       found->out[1].id != scale.id || found->out[2].id != zero.id || passes_int(found, "reduce_range"))
     return false;
-  *r = ranged_of(found);
+  *x = ranged_of(found);
   return true;
 }
 
 /* What `v` is the dequantisation of, where that is quantised by its range at run time. */
-static bool find_ranged(passes_edit *e, ir_value v, ranged *r) {
+static bool find_ranged(passes_edit *e, ir_value v, int8_activation *x) {
   const ir_node_def *node = passes_dequantised(e, v);
   if (!node || node->in_count < 3 || ir_type_of(e->graph, v)->dtype != TD_F32) return false;
   const ir_node_def dequantise = *node;
   const ir_node_def *q = passes_producer(e, dequantise.in[0], OP_td_dynamic_quantize_linear);
   const bool whole = q && dequantise.in[1].id == q->out[1].id && dequantise.in[2].id == q->out[2].id;
-  if (whole) *r = ranged_of(q);
-  return (whole || find_quantised_apart(e, &dequantise, r)) && ir_type_of(e->graph, r->x)->rank > 0 && r->least >= 0 &&
-         isfinite((float)r->least);
+  if (whole) *x = ranged_of(q);
+  return (whole || find_quantised_apart(e, &dequantise, x)) && ir_type_of(e->graph, x->q)->rank > 0 && x->scale <= 0 &&
+         isfinite((float)x->scale);
 }
 
 static td_status make_linear(passes_edit *e, ir_node id, const ir_node_def *node, bool transposed) {
   const ir_node_def matmul = *node;
-  ranged r;
   origin from;
   product p;
   bool fits;
-  const bool biased = matmul.in_count > 2 && matmul.in[2].id, dynamic = find_ranged(e, matmul.in[0], &r);
+  const bool biased = matmul.in_count > 2 && matmul.in[2].id, dynamic = find_ranged(e, matmul.in[0], &p.x);
   if ((!dynamic && !passes_int8_find_activation(e, matmul.in[0], &p.x)) || (dynamic && biased) ||
       !find_matrix(e, matmul.in[1], transposed, &from))
     return TD_OK;
-  if (dynamic) return add_dynamic(e, id, &matmul, &r, &from, &fits);
   TRY(read_weights(e, &from, &p.w, &fits));
   if (fits) TRY(make_bias(e, matmul.in_count > 2 ? matmul.in[2] : IR_NO_VALUE, &p, &fits));
   return fits ? add_linear(e, id, &matmul, &p, NULL) : TD_OK;
@@ -510,7 +449,8 @@ static td_status add_conv(passes_edit *e, ir_node id, const ir_node_def *node, c
       .axis[KERN_CONV_AXES - 1] = {
           .kernel = t->dims[t->rank - 1], .stride = stride[spatial - 1], .dilation = dilation[spatial - 1]}};
   ir_value in[3] = {IR_NO_VALUE, IR_NO_VALUE, p->bias}, made;
-  const bool planes = find_planes(e, p, &window, &in[0]);
+  const bool planes = is_ranged(&p->x) ? kern_i8_takes_planes(&window) : find_planes(e, p, &window, &in[0]);
+  if (is_ranged(&p->x)) in[0] = p->x.q;
   base_arg args[8 + INT8_PRODUCT_ARGS] = {ARG_INTS("kernel", t->dims + 2, spatial),
                                           ARG_INTS("stride", stride, spatial),
                                           ARG_INTS("padding", padding, 2 * spatial),
@@ -547,13 +487,72 @@ static td_status visit_convolution(passes_edit *e, ir_node id, const ir_node_def
   int8_stored s;
   product p;
   bool fits;
-  if (!passes_int8_find_activation(e, conv.in[0], &p.x) || !find_weights(e, conv.in[1], 0, &s, &t) ||
-      !is_convertible(&conv, t) || ir_type_of(e->graph, p.x.q)->rank != t->rank)
+  if ((!find_ranged(e, conv.in[0], &p.x) && !passes_int8_find_activation(e, conv.in[0], &p.x)) ||
+      !find_weights(e, conv.in[1], 0, &s, &t) || !is_convertible(&conv, t) ||
+      ir_type_of(e->graph, p.x.q)->rank != t->rank)
     return TD_OK;
   const origin from = origin_of_windows(t, &s);
   TRY(read_weights(e, &from, &p.w, &fits));
   if (fits) TRY(make_bias(e, conv.in_count > 2 ? conv.in[2] : IR_NO_VALUE, &p, &fits));
   return fits ? add_conv(e, id, &conv, t, &p, NULL) : TD_OK;
+}
+
+/* ---- products of integers, whose x is quantised by its range ---- */
+
+/* The factor of `mul` that is the constant scale of the weights, where the other one is `scale`; NULL: there is none.
+ */
+static const base_tensor *weight_scales(passes_edit *e, ir_value v, ir_value scale) {
+  const ir_node_def *mul = passes_producer(e, v, OP_aten_mul);
+  for (uint32_t side = 0; mul && side < 2; side++)
+    if (mul->in[side].id == scale.id) return passes_constant(e, mul, 1 - side);
+  return NULL;
+}
+
+/* The product of integers that operand `side` of a multiplication casts, and the node that quantises its x. */
+static bool find_dynamic(passes_edit *e, const ir_node_def *mul, uint32_t side, ir_node_def *integers,
+                         ir_node_def *quantise) {
+  const ir_node_def *cast = passes_only_producer(e, mul->in[side], OP_aten__to_copy), *found = NULL;
+  if (cast) found = passes_only_producer(e, cast->in[0], OP_td_matmul_integer);
+  if (cast && !found) found = passes_only_producer(e, cast->in[0], OP_td_conv_integer);
+  const ir_node_def *q = found ? passes_producer(e, found->in[X], OP_td_dynamic_quantize_linear) : NULL;
+  if (!q || found->in_count <= X_ZERO || found->in[X_ZERO].id != q->out[2].id ||
+      ir_type_of(e->graph, mul->in[side])->dtype != TD_F32 || ir_type_of(e->graph, q->in[0])->rank < 1)
+    return false;
+  *integers = *found;
+  *quantise = *q;
+  return true;
+}
+
+/* Scales of n channels of a result, one or a vector, `behind` axes behind it: as a vector. */
+static bool take_scales(const base_tensor *t, int64_t n, int32_t behind, base_tensor *scales) {
+  const int64_t count = base_tensor_numel(t);
+  *scales = base_tensor_of(t->data, t->dtype, 1, &count);
+  return base_tensor_contiguous(t) &&
+         (count == 1 || (count == n && t->rank > behind && t->dims[t->rank - 1 - behind] == n));
+}
+
+static td_status visit_mul(passes_edit *e, ir_node id, const ir_node_def *node) {
+  const ir_node_def mul = *node;
+  ir_node_def integers, quantise;
+  uint32_t side = 0;
+  while (side < 2 && !find_dynamic(e, &mul, side, &integers, &quantise)) side++;
+  if (side == 2) return TD_OK;
+  const base_tensor *w = passes_constant(e, &integers, W), *by = weight_scales(e, mul.in[1 - side], quantise.out[1]),
+                    *zeros;
+  const bool windows = integers.op->id == OP_td_conv_integer;
+  base_tensor scales;
+  bool fits;
+  if (!w || !by || base_tensor_numel(w) == 0 || !passes_int8_find_optional(e, &integers, W_ZERO, &zeros) ||
+      (windows ? !is_convertible(&integers, w) || ir_type_of(e->graph, quantise.in[0])->rank != w->rank : w->rank != 2))
+    return TD_OK;
+  const int8_stored s = {.scales = &scales, .zeros = zeros};
+  const origin from = windows ? origin_of_windows(w, &s) : origin_of_matrix(w, false, &s);
+  product p = {.x = ranged_of(&quantise), .bias = IR_NO_VALUE};
+  if (!take_scales(by, from.n, windows ? w->rank - 2 : 0, &scales)) return TD_OK;
+  const base_tensor t = *w;
+  TRY(read_weights(e, &from, &p.w, &fits));
+  if (!fits) return TD_OK;
+  return windows ? add_conv(e, id, &integers, &t, &p, NULL) : add_linear(e, id, &integers, &p, NULL);
 }
 
 static td_status visit_qlinear_conv(passes_edit *e, ir_node id, const ir_node_def *node) {
@@ -581,8 +580,7 @@ static td_status visit_qlinear_matmul(passes_edit *e, ir_node id, const ir_node_
   bool fits;
   if (!t) return passes_int8_visit_qlinear_activations(e, id, node);
   if (!find_qlinear(e, node, &p, &s, &y) || t->rank != 2 || !base_tensor_numel(t)) return TD_OK;
-  origin from = origin_of_matrix(t, false);
-  from.scales = s.scales, from.zeros = s.zeros;
+  const origin from = origin_of_matrix(t, false, &s);
   TRY(read_weights(e, &from, &p.w, &fits));
   return fits ? add_linear(e, id, &matmul, &p, &y) : TD_OK;
 }

@@ -155,8 +155,7 @@ static td_status visit_lstm(passes_edit *e, ir_node id, const ir_node_def *node)
   kern_i8_layout l;
   size_t count;
   if (!fits(&w, &layout) || !fits(&r, &layout) || layout.hidden < 1 || w.q.dims[1] < 1 ||
-      !kern_recurrent_count(&layout, w.q.dims[1], &count) ||
-      !kern_recurrent_bytes(&layout, layout.hidden, depth, &l) ||
+      !kern_recurrent_count(&layout, w.q.dims[1], &count) || !kern_recurrent_bytes(&layout, layout.hidden, depth, &l) ||
       (bias && (bias->dtype != TD_F32 || !base_tensor_contiguous(bias) ||
                 base_tensor_numel(bias) != 2 * layout.directions * GATES * layout.hidden)))
     return TD_OK;

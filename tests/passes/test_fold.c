@@ -220,6 +220,34 @@ static void fold_copies_what_no_view_can_show(void **state) {
   base_arena_free(arena);
 }
 
+/* Weights of bytes, four times as large as that, which every run would make anew. */
+static void fold_dequantises_weights(void **state) {
+  (void)state;
+  enum { COUNT = 1100000 };
+  td_error err;
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  ir_graph *g = ir_graph_new(&base_libc_allocator, ops_set(arena));
+  uint8_t *data = base_arena_alloc(g->arena, COUNT);
+  for (int i = 0; i < COUNT; i++) data[i] = (uint8_t)(i % 251);
+  const base_tensor t = base_tensor_of(data, TD_U8, 1, &(int64_t){COUNT});
+  const base_tensor scale = base_tensor_of(&(float){0.5f}, TD_F32, 0, NULL);
+  const base_arg f32 = ARG_DTYPE("dtype", TD_F32);
+  ir_value in[2], y;
+  assert_int_equal(ir_add_constant(g, &t, NULL, &in[0], &err), TD_OK);
+  assert_int_equal(ir_add_constant(g, &scale, NULL, &in[1], &err), TD_OK);
+  const ir_new_node spec = {
+      .op = ir_opset_find(g->ops, "td::dequantize_linear"), .in = in, .in_count = 2, .args = &f32, .arg_count = 1};
+  assert_int_equal(ir_add_node(g, g->top, &spec, NULL, &y, &err), TD_OK);
+  assert_int_equal(ir_add_output(g, y, "y", &err), TD_OK);
+  uint32_t changes = 0;
+  assert_int_equal(find_pass("fold")->run(g, &(passes_setting){0}, &changes, &err), TD_OK);
+  const base_tensor *made = ir_value_of(g, ir_block_of(g, g->top)->results.at[0])->info.constant;
+  assert_non_null(made);
+  assert_true(((const float *)made->data)[COUNT - 1] == (COUNT - 1) % 251 * 0.5f);
+  ir_graph_free(g);
+  base_arena_free(arena);
+}
+
 /* A branch that cannot work and never runs does not keep the model from being compiled. */
 static void fold_survives_dead_branches(void **state) {
   (void)state;
@@ -257,6 +285,7 @@ int main(void) {
                                      cmocka_unit_test(fold_sees_through_views),
                                      cmocka_unit_test(fold_does_long_products_by_kernels),
                                      cmocka_unit_test(fold_copies_what_no_view_can_show),
+                                     cmocka_unit_test(fold_dequantises_weights),
                                      cmocka_unit_test(fold_survives_dead_branches)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

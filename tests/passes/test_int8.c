@@ -22,17 +22,18 @@
 /* Eight columns of which one is there: its sum, its scale, its two weights less their zero point. */
 static void a_dynamic_product_takes_its_operand_in_f32(void **state) {
   (void)state;
-  expect_change_at(level_of("avx2"), "int8", DYNAMIC("u8", "131, 124", "128", "0.5"),
-                   "input %0 \"x\": f32[3, 2]\n"
-                   "const %1: u8[112] = {255, 255, 255, 255, " ZEROS_28 "0, 0, 0, 63, " ZEROS_28 ZEROS_28
-                   "0, 0, 0, 0, 3, 252, " ZEROS_7
-                   "0, 0, 0, 0, 0, 0, 0}\n"
-                   "%2 = td::linear_i8(%0, %1) {n = 1, panel8 = 8, depth = 2, x_scale = 0, x_zero = 0, y_scale = 0, "
-                   "y_zero = 0, y_signed = false, t_scale = 0, t_zero = 0, r_scale = 0, r_zero = 0, act = \"none\", "
-                   "act_a = 0, act_b = 0, act_late = false, "
-                   "in_front = false}: f32[3, 1]\n"
-                   "output \"y\" %2\n",
-                   1);
+  expect_change_at(
+      level_of("avx2"), "int8", DYNAMIC("u8", "131, 124", "128", "0.5"),
+      "input %0 \"x\": f32[3, 2]\n"
+      "const %1: u8[112] = {255, 255, 255, 255, " ZEROS_28 "0, 0, 0, 63, " ZEROS_28 ZEROS_28
+      "0, 0, 0, 0, 3, 252, " ZEROS_7
+      "0, 0, 0, 0, 0, 0, 0}\n"
+      "%2 = td::linear_i8(%0, %1) {n = 1, panel8 = 8, depth = 2, x_scale = 0, x_zero = 0, y_scale = 0, "
+      "y_zero = 0, y_signed = false, t_scale = 0, t_zero = 0, r_scale = 0, r_zero = 0, w_shift = 0, act = \"none\", "
+      "act_a = 0, act_b = 0, act_late = false, "
+      "in_front = false}: f32[3, 1]\n"
+      "output \"y\" %2\n",
+      1);
 }
 
 /* What PyTorch's programs write: the range of x by 7 bits, or with a least scale and apart from the quantisation;
@@ -68,25 +69,85 @@ static void ranged_products_of_programs_are_such(void **state) {
     snprintf(
         after, sizeof after,
         "input %%0 \"x\": f32[3, 2]\n%s%%2 = td::linear_i8(%%0, %%1) {n = 1, panel8 = 8, depth = 2, %s, y_scale = 0, "
-        "y_zero = 0, y_signed = false, t_scale = 0, t_zero = 0, r_scale = 0, r_zero = 0, act = \"none\", act_a = 0, "
+        "y_zero = 0, y_signed = false, t_scale = 0, t_zero = 0, r_scale = 0, r_zero = 0, w_shift = 0, act = \"none\", "
+        "act_a = 0, "
         "act_b = 0, act_late = false, in_front = false}: f32[3, 1]\noutput \"y\" %%2\n",
         PACKED, forms[i].scales);
     expect_change_at(level_of("avx2"), "int8", before, after, 2);
   }
 }
 
-/* 0 - 129 is no i8. */
-static void weights_beyond_a_byte_stay(void **state) {
-  (void)state;
-  const passes_setting setting = {.isa = level_of("avx512_vnni")};
+/* Nodes that the pass makes others of. */
+static uint32_t changes_at(const char *level, const char *text) {
+  const passes_setting setting = {.isa = level_of(level)};
   base_arena *arena = base_arena_new(&base_libc_allocator);
-  ir_graph *graph = parse_graph(arena, DYNAMIC("u8", "131, 0", "129", "0.5"), &base_libc_allocator);
+  ir_graph *graph = parse_graph(arena, text, &base_libc_allocator);
   td_error err;
   uint32_t changes = 0;
   assert_int_equal(find_pass("int8")->run(graph, &setting, &changes, &err), TD_OK);
-  assert_int_equal(changes, 0);
   ir_graph_free(graph);
   base_arena_free(arena);
+  return changes;
+}
+
+/* 0 - 129 is no i8: the products are of weights less 128, and 1 is subtracted from each of them. */
+static void weights_beyond_a_byte_have_a_shift(void **state) {
+  (void)state;
+  expect_change_at(level_of("avx2"), "int8", DYNAMIC("u8", "131, 0", "129", "0.5"),
+                   "input %0 \"x\": f32[3, 2]\n"
+                   "const %1: u8[112] = {131, 255, 255, 255, " ZEROS_28 "0, 0, 0, 63, " ZEROS_28 ZEROS_28
+                   "0, 0, 0, 0, 3, 128, " ZEROS_7
+                   "0, 0, 0, 0, 0, 0, 0}\n"
+                   "%2 = td::linear_i8(%0, %1) {n = 1, panel8 = 8, depth = 2, x_scale = 0, x_zero = 0, y_scale = 0, "
+                   "y_zero = 0, y_signed = false, t_scale = 0, t_zero = 0, r_scale = 0, r_zero = 0, w_shift = 1, "
+                   "act = \"none\", act_a = 0, act_b = 0, act_late = false, in_front = false}: f32[3, 1]\n"
+                   "output \"y\" %2\n",
+                   1);
+}
+
+/* Columns of different zero points have no shift in common. */
+static void weights_of_several_shifts_stay(void **state) {
+  (void)state;
+  static const char text[] =
+      "input %0 \"x\": f32[3, 2]\n"
+      "const %1: u8[2, 2] = {131, 3, 0, 4}\n"
+      "const %2: u8[2] = {129, 3}\n"
+      "const %3: f32[1] = {0.5}\n"
+      "%4, %5, %6 = td::dynamic_quantize_linear(%0)\n"
+      "%7 = aten::mul(%5, %3)\n"
+      "%8 = td::matmul_integer(%4, %1, %6, %2)\n"
+      "%9 = aten::_to_copy(%8) {dtype = f32}\n"
+      "%10 = aten::mul(%9, %7)\n"
+      "output \"y\" %10\n";
+  assert_int_equal(changes_at("avx512_vnni", text), 0);
+}
+
+/* Scales one for each channel, or one for all; a window of one pixel, and one that overlaps the border. */
+static void dynamic_convolutions_keep_their_numbers(void **state) {
+  (void)state;
+  static const struct {
+    int kernel, padding;
+    const char *type, *zero, *scales, *scale_dims;
+  } forms[] = {{1, 0, "i8", "0", "0.25, 0.5, 1", "1, 3, 1, 1"},
+               {3, 1, "u8", "140", "0.125", ""},
+               {3, 0, "i8", "-9", "0.5, 0.25, 2", "3, 1, 1"}};
+  for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+    static char text[16384];
+    const int count = 3 * 5 * forms[i].kernel * forms[i].kernel, is_signed = forms[i].type[0] == 'i';
+    int at = snprintf(text, sizeof text, "input %%0 \"x\": f32[2, 5, 7, 9]\nconst %%1: %s[3, 5, %d, %d] = {",
+                      forms[i].type, forms[i].kernel, forms[i].kernel);
+    for (int j = 0; j < count; j++)
+      at += snprintf(text + at, sizeof text - (size_t)at, "%s%d", j ? ", " : "", j * 37 % 256 - 128 * is_signed);
+    snprintf(text + at, sizeof text - (size_t)at,
+             "}\nconst %%2: f32[%s] = {%s}\nconst %%3: %s[] = {%s}\n%%4, %%5, %%6 = td::dynamic_quantize_linear(%%0)\n"
+             "%%7 = aten::mul(%%5, %%2)\n%%8 = td::conv_integer(%%4, %%1, %%6, %%3) {padding = [%d, %d, %d, %d]}\n"
+             "%%9 = aten::_to_copy(%%8) {dtype = f32}\n%%10 = aten::mul(%%9, %%7)\n%%11 = aten::relu(%%10)\n"
+             "output \"y\" %%11\n",
+             forms[i].scale_dims, forms[i].scales, forms[i].type, forms[i].zero, forms[i].padding, 2 * forms[i].padding,
+             forms[i].padding, forms[i].padding);
+    expect_same_numbers_on_levels(text);
+    assert_int_equal(changes_at("avx512_vnni", text), 1);
+  }
 }
 
 /* With and without kernels for bytes, at sizes around a vector and a chunk of rows, a scale for each column. */
@@ -135,28 +196,29 @@ static void static_products_keep_their_numbers(void **state) {
 /* The quantisation behind a product becomes its scale, and dequantised weights that nobody else reads go. */
 static void a_quantisation_becomes_the_scale_of_the_product(void **state) {
   (void)state;
-  expect_change_at(level_of("avx2"), "int8",
-                   "input %0 \"x\": u8[3, 2]\n"
-                   "const %1: f32[] = {0.5}\n"
-                   "const %2: u8[] = {7}\n"
-                   "const %3: i8[2, 1] = {3, -4}\n"
-                   "const %4: f32[] = {0.25}\n"
-                   "const %5: i8[] = {-9}\n"
-                   "%6 = td::dequantize_linear(%0, %1, %2) {dtype = f32}\n"
-                   "%7 = td::dequantize_linear(%3, %1) {dtype = f32}\n"
-                   "%8 = aten::matmul(%6, %7)\n"
-                   "%9 = td::quantize_linear(%8, %4, %5) {dtype = i8}\n"
-                   "output \"y\" %9\n",
-                   "input %0 \"x\": u8[3, 2]\n"
-                   "const %1: u8[112] = {255, 255, 255, 255, " ZEROS_28 "0, 0, 0, 63, " ZEROS_28 ZEROS_28
-                   "0, 0, 0, 0, 3, 252, " ZEROS_7
-                   "0, 0, 0, 0, 0, 0, 0}\n"
-                   "%2 = td::linear_i8(%0, %1) {n = 1, panel8 = 8, depth = 2, x_scale = 0.5, x_zero = 7, "
-                   "y_scale = 0.25, y_zero = -9, y_signed = true, t_scale = 0, t_zero = 0, r_scale = 0, r_zero = 0, "
-                   "act = \"none\", act_a = 0, act_b = 0, "
-                   "act_late = false, in_front = false}: i8[3, 1]\n"
-                   "output \"y\" %2\n",
-                   2);
+  expect_change_at(
+      level_of("avx2"), "int8",
+      "input %0 \"x\": u8[3, 2]\n"
+      "const %1: f32[] = {0.5}\n"
+      "const %2: u8[] = {7}\n"
+      "const %3: i8[2, 1] = {3, -4}\n"
+      "const %4: f32[] = {0.25}\n"
+      "const %5: i8[] = {-9}\n"
+      "%6 = td::dequantize_linear(%0, %1, %2) {dtype = f32}\n"
+      "%7 = td::dequantize_linear(%3, %1) {dtype = f32}\n"
+      "%8 = aten::matmul(%6, %7)\n"
+      "%9 = td::quantize_linear(%8, %4, %5) {dtype = i8}\n"
+      "output \"y\" %9\n",
+      "input %0 \"x\": u8[3, 2]\n"
+      "const %1: u8[112] = {255, 255, 255, 255, " ZEROS_28 "0, 0, 0, 63, " ZEROS_28 ZEROS_28
+      "0, 0, 0, 0, 3, 252, " ZEROS_7
+      "0, 0, 0, 0, 0, 0, 0}\n"
+      "%2 = td::linear_i8(%0, %1) {n = 1, panel8 = 8, depth = 2, x_scale = 0.5, x_zero = 7, "
+      "y_scale = 0.25, y_zero = -9, y_signed = true, t_scale = 0, t_zero = 0, r_scale = 0, r_zero = 0, w_shift = 0, "
+      "act = \"none\", act_a = 0, act_b = 0, "
+      "act_late = false, in_front = false}: i8[3, 1]\n"
+      "output \"y\" %2\n",
+      2);
 }
 
 /* A depthwise convolution, and one whose sum with what came before is limited, pooled and joined: all in 8 bits. */
@@ -307,15 +369,7 @@ static void sums_that_i32_may_not_hold_stay(void **state) {
     snprintf(text + at, TEXT - (size_t)at,
              "}\nconst %%4: f32[1] = {0.5}\nconst %%5: i8[1] = {0}\nconst %%6: i32[1] = {536870912}\n"
              "%%7 = td::qlinear_conv(%%0, %%1, %%2, %%3, %%4, %%5, %%1, %%2, %%6)\noutput \"y\" %%7\n");
-    const passes_setting setting = {.isa = level_of("avx2")};
-    base_arena *arena = base_arena_new(&base_libc_allocator);
-    ir_graph *graph = parse_graph(arena, text, &base_libc_allocator);
-    td_error err;
-    uint32_t changes = 0;
-    assert_int_equal(find_pass("int8")->run(graph, &setting, &changes, &err), TD_OK);
-    assert_int_equal(changes, depth < DEPTH);
-    ir_graph_free(graph);
-    base_arena_free(arena);
+    assert_int_equal(changes_at("avx2", text), depth < DEPTH);
   }
   free(text);
 }
@@ -339,13 +393,14 @@ static void activations_are_multiplied_as_whole_numbers(void **state) {
   "%7 = aten::matmul(%5, %6)" pairs                                                                                 \
   ": f32[2, 16, 18]\n%8 = aten::mul(%7, %3): f32[2, 16, 18]\n"                                                      \
   "output \"y\" %8\n"
-  expect_change_at(level_of("avx2"), "int8", before,
-                   "input %0 \"a\": u8[2, 16, 17]\ninput %1 \"b\": i8[2, 17, 18]\n"
-                   "%2 = td::matmul_i8(%0, %1) {w_scale = 0.25, w_zero = 128, panel8 = 8, depth = 2, x_scale = 0.5, "
-                   "x_zero = 7, y_scale = 0, y_zero = 0, y_signed = false, t_scale = 0, t_zero = 0, r_scale = 0, "
-                   "r_zero = 0, act = \"none\", act_a = 0, act_b = 0, act_late = false, in_front = false}: "
-                   "f32[2, 16, 18]\noutput \"y\" %2\n",
-                   1);
+  expect_change_at(
+      level_of("avx2"), "int8", before,
+      "input %0 \"a\": u8[2, 16, 17]\ninput %1 \"b\": i8[2, 17, 18]\n"
+      "%2 = td::matmul_i8(%0, %1) {w_scale = 0.25, w_zero = 128, panel8 = 8, depth = 2, x_scale = 0.5, "
+      "x_zero = 7, y_scale = 0, y_zero = 0, y_signed = false, t_scale = 0, t_zero = 0, r_scale = 0, "
+      "r_zero = 0, w_shift = 0, act = \"none\", act_a = 0, act_b = 0, act_late = false, in_front = false}: "
+      "f32[2, 16, 18]\noutput \"y\" %2\n",
+      1);
   expect_change_at(level_of("avx512_amx"), "int8", before, CENTRED(" {pairs = true}"), 1);
   expect_same_numbers_on_levels(before);
   expect_same_numbers_on_levels(DEQUANTISED("2, 16, 521", "2, 521, 18", "130"));
@@ -451,7 +506,9 @@ int main(void) {
                                      cmocka_unit_test(a_softmax_between_bytes_is_one),
                                      cmocka_unit_test(a_dynamic_product_takes_its_operand_in_f32),
                                      cmocka_unit_test(ranged_products_of_programs_are_such),
-                                     cmocka_unit_test(weights_beyond_a_byte_stay),
+                                     cmocka_unit_test(weights_beyond_a_byte_have_a_shift),
+                                     cmocka_unit_test(weights_of_several_shifts_stay),
+                                     cmocka_unit_test(dynamic_convolutions_keep_their_numbers),
                                      cmocka_unit_test(numbers_stay),
                                      cmocka_unit_test(static_products_keep_their_numbers),
                                      cmocka_unit_test(what_stands_between_products_stays_in_bytes),

@@ -120,10 +120,12 @@ static void states_take_tiles_where_they_are_many(void **state) {
   if (!has_pairs("avx512")) assert_int_equal(states_of("avx512", "n", 48), TD_F32);
 }
 
-/* x and its weights are a product, which the pass int8 takes; r is packed bytes, a direction's scale is each column's. */
+/* x and its weights are a product, which the pass int8 takes; r is packed bytes, a direction's scale is each column's.
+ */
 #define LINE(value, zero) value ", " zero ", " zero ", " zero ", " zero ", " zero ", " zero ", " zero
 #define LINES(a, b, c, d, zero) LINE(#a, #zero) ", " LINE(#b, #zero) ", " LINE(#c, #zero) ", " LINE(#d, #zero)
-#define WORDS(a, b, c, d) LINE(a, "0, 0, 0, 0") ", " LINE(b, "0, 0, 0, 0") ", " LINE(c, "0, 0, 0, 0") ", " LINE(d, "0, 0, 0, 0")
+#define WORDS(a, b, c, d) \
+  LINE(a, "0, 0, 0, 0") ", " LINE(b, "0, 0, 0, 0") ", " LINE(c, "0, 0, 0, 0") ", " LINE(d, "0, 0, 0, 0")
 #define PAIRS(a, b, c, d) LINE(a, "0, 0") ", " LINE(b, "0, 0") ", " LINE(c, "0, 0") ", " LINE(d, "0, 0")
 #define WORD(byte) byte ", 0, 0, 0"
 #define HALF "0, 0, 0, 63" /* 0.5 */

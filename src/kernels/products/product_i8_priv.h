@@ -13,7 +13,8 @@ typedef struct i8_product {
   kern_i8_layout l;
   kern_i8_scales s;
   const uint8_t *w;
-  int64_t m; /* rows of x, x_pitch elements apart, where those of a matrix are multiplied */
+  int64_t m;     /* rows of x, x_pitch elements apart, where those of a matrix are multiplied */
+  td_dtype type; /* of x */
   const void *x;
   int64_t x_pitch;
   int64_t out_pitch;
@@ -53,6 +54,8 @@ void I8_NAME(i8_quantise)(const kern_i8_scales *s, const float *from, int64_t n,
 void I8_NAME(i8_copy)(uint8_t flip, const uint8_t *from, int64_t n, byte_x *to);
 /* Sets the scales of x to those of its values, a dense tensor of f32. */
 void I8_NAME(i8_find_range)(const float *x, int64_t count, kern_i8_scales *s);
+/* Of f32, whose scales are known, x becomes u8. */
+td_status I8_NAME(i8_find_bytes)(i8_product *p);
 /* Of depthwise windows of u8 or i8. */
 td_status I8_NAME(i8_depthwise)(const i8_product *p, const kern_conv *of, uint8_t flip);
 /* Sums of at most BYTES_ROWS rows times at most BYTES_PANELS panels, in rows of BYTES_ROW. */

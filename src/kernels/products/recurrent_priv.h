@@ -45,16 +45,16 @@ typedef struct recurrent_layer {
   int64_t units, panels; /* hidden units of a panel; panels */
   int64_t padded, width; /* units of all panels; their sums */
   bool reverse, batch_first, linear_before_reset;
-  bool plain, relu; /* the gates are units of their own */
-  bool made;        /* x is the sums of the inputs, of all directions */
-  bool rests;       /* r is tiles of bf16, and the states two numbers of it */
-  kern_i8_layout bytes; /* of r of 8 bits */
-  td_dtype states;      /* of what r meets: f32, bf16 or u8 */
+  bool plain, relu;           /* the gates are units of their own */
+  bool made;                  /* x is the sums of the inputs, of all directions */
+  bool rests;                 /* r is tiles of bf16, and the states two numbers of it */
+  kern_i8_layout bytes;       /* of r of 8 bits */
+  td_dtype states;            /* of what r meets: f32, bf16 or u8 */
   recurrent_prepare *prepare; /* NULL: it meets them as they are */
-  int64_t rows;     /* sequences of a block, at most */
-  bool weave;       /* one sequence has steps enough for pieces */
-  int pieces;       /* RECURRENT_SHORT or RECURRENT_LONG */
-  bool together;    /* all workers compute one block, each some of its panels */
+  int64_t rows;               /* sequences of a block, at most */
+  bool weave;                 /* one sequence has steps enough for pieces */
+  int pieces;                 /* RECURRENT_SHORT or RECURRENT_LONG */
+  bool together;              /* all workers compute one block, each some of its panels */
 } recurrent_layer;
 
 /* Its place in the layer, and its scratch. Rows past `count` are computed and dropped. */

@@ -9,8 +9,10 @@ td_status ops_i8_check(ir_infer *ctx, td_dtype *out) {
   const kern_i8_scales s = kern_i8_scales_of(ctx->attrs);
   const td_dtype x = ir_in(ctx, 0)->type.dtype;
   const float scales[] = {s.y_scale, s.t_scale, s.r_scale};
-  const int64_t shift = base_attr_int(ctx->attrs, ctx->attrs->count - KERN_EPILOGUE_ATTRS - KERN_I8_ATTRS + KERN_I8_W_SHIFT);
-  bool scaled = shift >= INT8_MIN && shift <= UINT8_MAX && isfinite(s.x_scale) && s.x_zero >= 0 && s.x_zero <= 255 && s.r_zero >= 0 && s.r_zero <= 255;
+  const int64_t shift =
+      base_attr_int(ctx->attrs, ctx->attrs->count - KERN_EPILOGUE_ATTRS - KERN_I8_ATTRS + KERN_I8_W_SHIFT);
+  bool scaled = shift >= INT8_MIN && shift <= UINT8_MAX && isfinite(s.x_scale) && s.x_zero >= 0 && s.x_zero <= 255 &&
+                s.r_zero >= 0 && s.r_zero <= 255;
   for (size_t i = 0; i < OPS_COUNT(scales); i++) scaled = scaled && scales[i] >= 0 && isfinite(scales[i]);
   if (!scaled || !(s.y_zero >= s.least && s.y_zero <= s.most) || !(s.t_zero >= s.least && s.t_zero <= s.most))
     return ir_infer_fail(ctx, "a scale or zero point is out of range");

@@ -1,8 +1,9 @@
 /* conv_i8.c -- td::conv_i8(x [batch, in..., channels in], w, bias?, residual?, scale?, shift?) -> [batch, out...,
  * channels]: a convolution of 8-bit integers, channels last; with `channels_first` x is f32, [batch, channels in,
- * in...], and quantised by x_scale and x_zero (kern_i8_takes_planes). What lies beside the image is x_zero, and sums
+ * in...] (kern_i8_takes_planes). What lies beside the image is x_zero, and sums
  * become results as those of td::linear_i8 do, or, with a residual of 8 bits, as kern_i8_direct has it. Passes make it;
- * attributes: kernels/products/conv.h, weights: kernels/products/pack_i8.h, with k = taps * channels of a group. */
+ * attributes: kernels/products/conv.h, weights: kernels/products/pack_i8.h, with k = taps * channels of a group. Of f32
+ * x is quantised, by its range where x_scale does not say how. */
 #include "kernels/products/products.h"
 #include "ops/common/conv_priv.h"
 #include "ops/common/i8_priv.h"
@@ -42,10 +43,10 @@ static td_status infer(ir_infer *ctx) {
   td_dtype dtype;
   TRY(ops_i8_check_packed(ctx, &dtype));
   const bool planes = base_attr_int(ctx->attrs, KERN_CONV_CHANNELS_FIRST);
-  if ((x->dtype == TD_F32) != planes || x->rank == IR_UNRANKED)
-    return ir_infer_fail(ctx, "x must be of 8 bits, or f32 with channels first, of a known rank");
-  if (planes && (kern_i8_scales_of(ctx->attrs).x_scale <= 0 || !sees_planes(ctx->attrs, x)))
-    return ir_infer_fail(ctx, "an image with channels first needs a scale, and windows that kernels read there");
+  if ((planes && x->dtype != TD_F32) || x->rank == IR_UNRANKED)
+    return ir_infer_fail(ctx, "x must be f32 if its channels are first, and of a known rank");
+  if (planes && !sees_planes(ctx->attrs, x))
+    return ir_infer_fail(ctx, "an image with channels first needs windows that kernels read there");
   if (kern_chain_in_front(ctx->attrs)) return ir_infer_fail(ctx, "chains in front are not taken");
   TRY(ops_conv_dims(ctx, NULL, dims));
   TRY(check_weights(ctx));
@@ -132,6 +133,9 @@ static td_status reference(const base_call *call) {
   return ops_i8_finish(call, &l, &s, sums);
 }
 
+/* A range is that of all samples. */
+static bool keeps_samples(const ir_samples_query *query) { return kern_i8_scales_of(query->attrs).x_scale > 0; }
+
 static const kern_row *kernel(const ir_kernel_query *query) { return ops_i8_kernel(KERN_CONV_I8, query); }
 
 /* ---- cases ---- */
@@ -176,7 +180,7 @@ static bool cases(ir_case *c, uint32_t number) {
   static const int64_t steps[][2] = {{1, 1}, {2, 2}};
   enum { ADDED = 1 << 30 }; /* a residual of 8 bits */
   static const uint32_t parts[] = {BIAS, 0, BIAS | RESIDUAL, ADDED, 0};
-  enum { FIRST = 2 * OPS_I8_FORMS, BYTES = 3 * OPS_I8_FORMS }; /* variants of ops_case_i8 whose x is of 8 bits */
+  enum { FIRST = 2 * OPS_I8_FORMS, BYTES = 4 * OPS_I8_FORMS }; /* variants of ops_case_i8 whose x is of 8 bits */
   const uint32_t first = BYTES * OPS_COUNT(shapes), plane = number < first ? 0 : number - first;
   const shape *s = number < first ? &shapes[number / BYTES] : &planes[plane / OPS_I8_FORMS % OPS_COUNT(planes)];
   if (plane >= OPS_I8_FORMS * OPS_COUNT(planes)) return false;
@@ -197,7 +201,7 @@ static bool cases(ir_case *c, uint32_t number) {
   const uint32_t variant = number < first ? FIRST + number % BYTES : OPS_I8_FORMS + plane % OPS_I8_FORMS;
   const uint32_t part = number < first ? parts[number / BYTES % OPS_COUNT(parts)] : BIAS;
   if (!ops_case_i8(c, &window, 4, x, variant)) return false;
-  const bool adds = part == ADDED && variant / OPS_I8_FORMS >= 2; /* of which results are bytes */
+  const bool adds = part == ADDED && c->in[0].dtype != TD_F32; /* results are bytes */
   return (adds ? ops_case_i8_residual(c, 4, y, number % 4 < 2) : true) &&
          ops_case_epilogue(c, adds ? 0 : part & (BIAS | RESIDUAL), number % 3 ? KERN_ACT_relu : KERN_ACT_clamp, adds, 4,
                            y);
@@ -213,10 +217,13 @@ const ir_op ops_conv_i8[] = {
      .attrs = attrs,
      .attr_count = OPS_COUNT(attrs),
      .by_sample = 1 | RESIDUAL | CHAIN,
+     .keeps_samples = keeps_samples,
      .infer = infer,
      .reference = reference,
      .kernel = kernel,
-     .flops = ops_flops_conv},
+     .flops = ops_flops_conv,
+     .rtol = 1e-5f,
+     .atol = 1e-5f},
 };
 OPS_TABLE(conv_i8);
 OPS_CASES(conv_i8) = {

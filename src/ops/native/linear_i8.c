@@ -43,7 +43,8 @@ static td_status reference(const base_call *call) {
   if (!q || !sums) return base_no_memory(call->err, "scratch");
   for (int64_t i = 0; i < count; i++) {
     sums[i] = 0;
-    for (int64_t j = 0; j < k; j++) sums[i] += (q[i / n * k + j] - (int)s.x_zero) * (kern_i8_weight(&l, w, 0, i % n, j) - s.w_shift);
+    for (int64_t j = 0; j < k; j++)
+      sums[i] += (q[i / n * k + j] - (int)s.x_zero) * (kern_i8_weight(&l, w, 0, i % n, j) - s.w_shift);
   }
   return ops_i8_finish(call, &l, &s, sums);
 }

@@ -2,12 +2,12 @@
  * with weights as kernels/products/recurrent.h packs them, ONNX's default activations (of an rnn, `relu` too) and
  * nothing more: no peepholes, no clipping. Operands: x [time, batch, input], w, r and bias packed (of an LSTM or GRU
  * without w, x is the sums of its inputs and bias, of all directions, and of a bias what a GRU adds before the reset
- * gate alone counts; its r may be tiles of bf16, or of an LSTM 8 bits, which meet states rounded to 8 bits), h0 [directions, batch, hidden], for an LSTM c0 like h0 (others leave
- * it out), lengths [batch] of whole numbers. Behind its length a sequence has states of zeros, and keeps its last.
- * Results: all states [time, directions, batch, hidden], last states like h0, last memory (lstm). batch_first: x
- * [batch, time, input], states [batch, time, directions, hidden], h0 [batch, directions, hidden]. `reverse`: the one
- * direction runs from the last step to the first; of two directions the second does. Computed in double, states rounded
- * each step. */
+ * gate alone counts; its r may be tiles of bf16, or of an LSTM 8 bits, which meet states rounded to 8 bits), h0
+ * [directions, batch, hidden], for an LSTM c0 like h0 (others leave it out), lengths [batch] of whole numbers. Behind
+ * its length a sequence has states of zeros, and keeps its last. Results: all states [time, directions, batch, hidden],
+ * last states like h0, last memory (lstm). batch_first: x [batch, time, input], states [batch, time, directions,
+ * hidden], h0 [batch, directions, hidden]. `reverse`: the one direction runs from the last step to the first; of two
+ * directions the second does. Computed in double, states rounded each step. */
 #include "kernels/kernels.h"
 #include "kernels/products/products.h"
 #include "ops/common/ops_priv.h"
@@ -96,7 +96,8 @@ static td_status infer_packed(ir_infer *ctx, int64_t gates) {
     bool counted = kern_recurrent_count(&r, x->dims[2], &count);
     TRY(check_count(ctx, W, "w", counted, count));
   }
-  if (ir_in(ctx, R)->type.dtype == TD_U8 && ir_in(ctx, W)) return ir_infer_fail(ctx, "r of 8 bits with weights of inputs");
+  if (ir_in(ctx, R)->type.dtype == TD_U8 && ir_in(ctx, W))
+    return ir_infer_fail(ctx, "r of 8 bits with weights of inputs");
   bool counted = count_states(ctx->attrs, &r, ir_in(ctx, R)->type.dtype, &count);
   TRY(check_count(ctx, R, "r", counted, count));
   counted = kern_recurrent_bias_count(&r, &count);
@@ -236,8 +237,7 @@ static td_status check_operand(const base_call *call, uint32_t i, size_t wanted)
 
 static td_status check_operands(const base_call *call, const kern_recurrent *layout, int64_t input, int64_t batch) {
   size_t w, r, bias, states = (size_t)(layout->directions * batch * layout->hidden);
-  if (!kern_recurrent_count(layout, input, &w) ||
-      !count_states(call->attrs, layout, base_in(call, R)->dtype, &r) ||
+  if (!kern_recurrent_count(layout, input, &w) || !count_states(call->attrs, layout, base_in(call, R)->dtype, &r) ||
       !kern_recurrent_bias_count(layout, &bias))
     return ops_fail(call, "the weights are too large");
   TRY(check_operand(call, W, w));
@@ -448,7 +448,7 @@ static bool case_bias(ir_case *c, const kern_recurrent *r, bool separate) {
 static bool cases_of(ir_case *c, uint32_t number, int64_t gates) {
   const uint32_t count = OPS_COUNT(packed_rows) * OPS_COUNT(packed_panels);
   const uint32_t kind = number / count;
-  const bool sums = kind == 1 || kind == 2 || kind == 4; /* x is the sums of inputs */
+  const bool sums = kind == 1 || kind == 2 || kind == 4;        /* x is the sums of inputs */
   const bool tiles = kind == 2 || kind == 3, bytes = kind == 4; /* r is bf16; is of 8 bits */
   if (kind > (gates == 4 ? 4 : gates > 1 ? 3 : 0)) return false;
   const struct packed_case *p = &packed_rows[number % OPS_COUNT(packed_rows)];
@@ -469,8 +469,7 @@ static bool cases_of(ir_case *c, uint32_t number, int64_t gates) {
   const int64_t columns = sums ? kern_recurrent_columns(&r) : p->input;
   if (!ops_case_in(c, TD_F32, OPS_DIMS(outer, inner, columns), OPS_NORMAL, number) ||
       !(sums ? ops_case_absent(c) : case_packed(c, &r, p->input, 2)) ||
-      !(bytes ? case_bytes(c, &r, depth, number) : case_packed(c, &r, p->hidden, 3)) ||
-      (tiles && !case_tiles(c, &r)))
+      !(bytes ? case_bytes(c, &r, depth, number) : case_packed(c, &r, p->hidden, 3)) || (tiles && !case_tiles(c, &r)))
     return false;
   if (!(p->bias && (gates == 3 || !sums) ? case_bias(c, &r, gates == 3 && p->linear_before_reset) : ops_case_absent(c)))
     return false;

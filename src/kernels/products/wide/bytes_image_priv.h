@@ -141,19 +141,18 @@ static bool must_gather(const kern_conv_axis *a) { return a->kernel == 1 || a->d
 
 /* What follows from sizes and layout. `merged`: image_merge_lines. */
 static td_status multiply_image(const base_call *call, bytes_image *p, bool merged) {
-  const base_tensor *x = base_in(call, 0);
   const kern_i8_layout *l = &p->i8.l;
   image_product *image = &p->image;
   const kern_conv_axis *a = image->c.axis;
   const int64_t run = image->c.group_in * a[2].kernel, stored = l->steps / l->runs * l->depth;
-  p->flip = x->dtype == TD_I8 ? 128 : 0;
+  p->flip = p->i8.type == TD_I8 ? 128 : 0;
   image->size = sizeof(byte_x);
   image->weights = BYTES_DEPTH;
   image->rows = true;
   image->blocks = l->blocks;
   image->words = l->blocks ? l->steps / l->runs / l->blocks : 0;
-  image->x = x->data;
-  image->x_group = image->c.group_in * (base_dtype(x->dtype)->bits / 8);
+  image->x = p->i8.x;
+  image->x_group = image->c.group_in * (base_dtype(p->i8.type)->bits / 8);
   image->x_pixel = image->c.groups * image->x_group;
   image->x_line = a[2].in * image->x_pixel;
   image->x_plane = a[1].in * image->x_line;
@@ -165,7 +164,7 @@ static td_status multiply_image(const base_call *call, bytes_image *p, bool merg
     image->gathered = false;
     image->take = quantise_planes;
   }
-  image->lies = merged && x->dtype == TD_U8 && run == stored && sizeof(byte_x) == 1;
+  image->lies = merged && p->i8.type == TD_U8 && run == stored && sizeof(byte_x) == 1;
   image->channels = image->lies       ? image->x_pixel
                     : image->gathered ? KERN_PART_NAME(image_spread)(run, sizeof(byte_x))
                                       : image->c.group_in;
@@ -184,8 +183,18 @@ static i8_product product_of(const base_call *call) {
   return (i8_product){.call = call,
                       .s = kern_i8_scales_of(call->attrs),
                       .w = base_in(call, 1)->data,
+                      .type = base_in(call, 0)->dtype,
                       .x = base_in(call, 0)->data,
                       .out_pitch = kern_pitch(base_out(call, 0))};
+}
+
+/* Of f32 the scales, where its range tells them; and bytes, unless planes or (`rows`) rows of it are quantised as they
+ * are read. */
+static td_status find_scales(bytes_image *p, bool rows) {
+  if (p->i8.type != TD_F32) return TD_OK;
+  const base_tensor *x = base_in(p->i8.call, 0);
+  if (p->i8.s.x_scale <= 0) I8_NAME(i8_find_range)(x->data, base_tensor_numel(x), &p->i8.s);
+  return rows || p->image.c.channels_first ? TD_OK : I8_NAME(i8_find_bytes)(&p->i8);
 }
 
 static td_status layout_window(const kern_conv *c, i8_product *p, bool *depthwise) {

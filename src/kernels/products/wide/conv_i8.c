@@ -32,7 +32,8 @@ td_status KERN_PART_NAME(conv_i8)(const base_call *call) {
   TRY(kern_conv_sizes(call, &p.image.c));
   if (base_tensor_numel(base_out(call, 0)) == 0) return TD_OK;
   TRY(layout_window(c, &p.i8, &depthwise));
-  if (depthwise) return KERN_PART_NAME(i8_depthwise)(&p.i8, c, base_in(call, 0)->dtype == TD_I8 ? 128 : 0);
+  TRY(find_scales(&p, !depthwise && sees_own_pixel(c)));
+  if (depthwise) return KERN_PART_NAME(i8_depthwise)(&p.i8, c, p.i8.type == TD_I8 ? 128 : 0);
   if (sees_own_pixel(c)) {
     p.i8.m = c->batch * c->out_size;
     p.i8.x_pitch = c->group_in;

@@ -8,6 +8,7 @@ td_status KERN_PART_NAME(linear_i8)(const base_call *call) {
                   .s = kern_i8_scales_of(call->attrs),
                   .w = base_in(call, 1)->data,
                   .m = 1,
+                  .type = x->dtype,
                   .x = x->data,
                   .x_pitch = k,
                   .out_pitch = kern_pitch(out)};

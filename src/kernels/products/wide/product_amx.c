@@ -17,7 +17,7 @@ static td_status multiply(const base_call *call, bytes_image *p) {
   const bool merged = KERN_PART_NAME(image_merge_lines)(&p->image.c);
   p->image.gathered = must_gather(&p->image.c.axis[2]);
   p->image.multiply = KERN_PART_NAME(amx_u8);
-  if (base_in(call, 0)->dtype == TD_F32) p->image.take = quantise_line;
+  if (p->i8.type == TD_F32) p->image.take = quantise_line;
   return multiply_image(call, p, merged);
 }
 
@@ -43,5 +43,6 @@ td_status KERN_PART_NAME(conv_i8_amx)(const base_call *call) {
   TRY(kern_conv_sizes(call, &p.image.c));
   if (base_tensor_numel(base_out(call, 0)) == 0) return TD_OK;
   TRY(layout_window(&p.image.c, &p.i8, &depthwise));
+  if (!depthwise) TRY(find_scales(&p, false));
   return depthwise ? I8_NAME(conv_i8)(call) : multiply(call, &p);
 }

@@ -231,7 +231,8 @@ void KERN_PART_NAME(i8_columns)(i8_finish *f) {
   const int64_t count = p->l.columns;
   const base_i32 *sums = (const base_i32 *)(const void *)p->w, *bias = sums + 2 * count;
   const base_f32 *w_scales = (const base_f32 *)(const void *)(sums + count);
-  const double largest = 255.0 * (f->row_start || p->s.w_shift ? 256 : 128) * (double)p->l.k; /* of a sum, without its start */
+  const double largest =
+      255.0 * (f->row_start || p->s.w_shift ? 256 : 128) * (double)p->l.k; /* of a sum, without its start */
   bool fits = true;
   for (int64_t i = 0; i < count; i++) {
     f->start[i] = bias[i] - (int32_t)p->s.x_zero * sums[i];
@@ -327,6 +328,23 @@ void KERN_PART_NAME(i8_find_range)(const float *x, int64_t count, kern_i8_scales
   kern_i8_range(v_lowest(low[0]), v_highest(high[0]), s);
 }
 
+td_status KERN_PART_NAME(i8_find_bytes)(i8_product *p) {
+  enum { PIECE = 256 };
+  const int64_t count = base_tensor_numel(base_in(p->call, 0));
+  uint8_t *to = base_call_scratch(p->call, (size_t)count, sizeof *to);
+  if (!to) return base_no_memory(p->call->err, "scratch");
+  const float *x = p->x;
+  for (int64_t i = 0, n; i < count; i += n) {
+    byte_x piece[PIECE];
+    n = base_min_i64(PIECE, count - i);
+    KERN_PART_NAME(i8_quantise)(&p->s, x + i, n, sizeof *piece == 1 ? (byte_x *)(void *)(to + i) : piece);
+    for (int64_t k = 0; sizeof *piece > 1 && k < n; k++) to[i + k] = (uint8_t)piece[k];
+  }
+  p->x = to;
+  p->type = TD_U8;
+  return TD_OK;
+}
+
 /* ---- tasks ---- */
 
 void KERN_PART_NAME(i8_add_to_rows)(float *sums, const int32_t *add, int64_t rows, int64_t panels) {
@@ -394,13 +412,12 @@ void KERN_PART_NAME(i8_multiply_rows)(const i8_finish *f, const byte_x *x, int64
 
 /* Rows [first, first + count) of x as a tile reads them, l.steps * l.depth apart. */
 static void copy_rows(const i8_product *p, int64_t first, int64_t count, byte_x *to) {
-  const td_dtype type = base_in(p->call, 0)->dtype;
   const int64_t pitch = p->l.steps * BYTES_DEPTH;
   for (int64_t i = 0; i < count; i++, to += pitch) {
     const int64_t at = (first + i) * p->x_pitch;
     for (int64_t k = p->l.k; k < pitch; k++) to[k] = 0;
-    if (type == TD_F32) KERN_PART_NAME(i8_quantise)(&p->s, (const float *)p->x + at, p->l.k, to);
-    else KERN_PART_NAME(i8_copy)(type == TD_I8 ? 128 : 0, (const uint8_t *)p->x + at, p->l.k, to);
+    if (p->type == TD_F32) KERN_PART_NAME(i8_quantise)(&p->s, (const float *)p->x + at, p->l.k, to);
+    else KERN_PART_NAME(i8_copy)(p->type == TD_I8 ? 128 : 0, (const uint8_t *)p->x + at, p->l.k, to);
   }
 }
 
@@ -412,7 +429,7 @@ td_status KERN_PART_NAME(i8_multiply)(const i8_product *p) {
   const int64_t wanted = base_min_i64(kern_tasks_wanted(p->call->workers) / chunks, panels / PANELS);
   const int64_t parts = base_max_i64(1, base_min_i64(wanted, work / kern_task_size(KERN_TASK_WORK, p->call->workers)));
   const int64_t tasks = chunks * parts;
-  const bool lies = base_in(p->call, 0)->dtype == TD_U8 && sizeof(byte_x) == 1 && p->l.k == pitch;
+  const bool lies = p->type == TD_U8 && sizeof(byte_x) == 1 && p->l.k == pitch;
   i8_finish f;
   TRY(KERN_PART_NAME(i8_finish_of)(p, &f));
   byte_x *rows = lies ? NULL : base_call_scratch(p->call, (size_t)(chunk * pitch), sizeof *rows);
@@ -426,7 +443,8 @@ td_status KERN_PART_NAME(i8_multiply)(const i8_product *p) {
     const byte_x *x = lies ? (const byte_x *)p->x + first * p->x_pitch : rows;
     if (!lies && which != copied) copy_rows(p, first, count, rows);
     if (shifts && which != copied) {
-      const product_tile t = {.a = {x}, .a_pitch = (lies ? p->x_pitch : pitch) * (int64_t)sizeof *x, .run = run, .runs = 1};
+      const product_tile t = {
+          .a = {x}, .a_pitch = (lies ? p->x_pitch : pitch) * (int64_t)sizeof *x, .run = run, .runs = 1};
       KERN_PART_NAME(i8_shifts)(p, &t, p->l.k, count, shifts);
     }
     copied = which;

@@ -74,9 +74,14 @@ static void run_step(const recurrent_block *k, int64_t step, int64_t slot) {
 }
 
 enum { SEQUENCES = AMX_ROWS / 2 };
-#define CELL(count)                                                                                                \
-  {                                                                                                                \
-    .gates = (count), .rows = SEQUENCES, .rests = true, .prepare = KERN_NAME(recurrent_halves), .step = { {run_step}, {run_step}, {run_step}, {run_step} } \
+#define CELL(count)                                                                                       \
+  {                                                                                                       \
+    .gates = (count), .rows = SEQUENCES, .rests = true, .prepare = KERN_NAME(recurrent_halves), .step = { \
+      {run_step},                                                                                         \
+      {run_step},                                                                                         \
+      {run_step},                                                                                         \
+      {run_step}                                                                                          \
+    }                                                                                                     \
   }
 static const recurrent_cell lstm = CELL(4), gru = CELL(3);
 

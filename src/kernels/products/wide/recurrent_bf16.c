@@ -67,8 +67,10 @@ V_TEMPLATE void run_step(const recurrent_block *k, int64_t step, int64_t slot, i
   static void cell##_rows(const recurrent_block *k, int64_t step, int64_t slot) {                                     \
     run_step(k, step, slot, ROWS, count);                                                                             \
   }                                                                                                                   \
-  static const recurrent_cell cell = {                                                                                \
-      .gates = (count), .rows = ROWS, .prepare = KERN_NAME(recurrent_halves), .step = {{cell##_one}, {cell##_two}, {cell##_some}, {cell##_rows}}};
+  static const recurrent_cell cell = {.gates = (count),                                                               \
+                                      .rows = ROWS,                                                                   \
+                                      .prepare = KERN_NAME(recurrent_halves),                                         \
+                                      .step = {{cell##_one}, {cell##_two}, {cell##_some}, {cell##_rows}}};
 STEPS(lstm, 4)
 STEPS(gru, 3)
 

@@ -10,10 +10,10 @@
  *     qlinear_conv(...), qlinear_matmul(...)               -> the same with a result of 8 bits
  *     quantize(conv_i8(...)) or of linear_i8               -> the same with a result of 8 bits
  *
- * where first and last permute as the pass channels_last says; int8_between.c has what stands between products. Scales
- * and zero points may be casts of constants.
- * Requires: a verified graph; comes before constants are folded, which would make f32 of quantised weights. Keeps:
- * types. Breaks: nothing but rounding: sums are exact, their scales are multiplied in one order. */
+ * where weights may be quantised from f32, first and last permute as the pass channels_last says; int8_between.c has
+ * what stands between products. Scales and zero points may be casts of constants. Requires: a verified graph; comes
+ * before constants are folded, which would make f32 of quantised weights. Keeps: types. Breaks: nothing but rounding:
+ * sums are exact, their scales are multiplied in one order. */
 #include "ir/eval.h"
 #include "kernels/products/products.h"
 #include "passes/int8_priv.h"
@@ -186,6 +186,22 @@ bool passes_int8_find_activation(passes_edit *e, ir_value v, int8_activation *a)
 bool passes_int8_find_bytes(passes_edit *e, ir_value v, int8_activation *a) {
   int8_stored s;
   return passes_int8_find_stored(e, v, &s) && passes_int8_scaled(e, s.q, s.scales, s.zeros, a);
+}
+
+bool passes_int8_find_channels(const passes_edit *e, const ir_node_def *node, const base_tensor *scales,
+                               const base_tensor *zeros, int8_activation *a) {
+  const ir_value q = node->op->id == OP_td_quantize_linear ? node->out[0] : node->in[0];
+  const ir_type *type = ir_type_of(e->graph, q);
+  if (type->rank < 3 || passes_int(node, "axis") != 1 || passes_int(node, "block_size") || scales->rank != 1 ||
+      scales->dtype != TD_F32 || type->dims[1] != scales->dims[0] || passes_constant_value(e, q) ||
+      (node->in_count > 2 && node->in[2].id && !zeros) || (zeros && !are_alike(zeros)))
+    return false;
+  *a = (int8_activation){q, type->dtype, 1, zeros ? (int64_t)passes_int8_number(zeros, 0) : 0};
+  for (int64_t c = 0; c < scales->dims[0]; c++) {
+    const float scale = (float)passes_int8_number(scales, c);
+    if (!(scale > 0) || !isfinite(scale) || !isfinite(1 / scale)) return false;
+  }
+  return passes_int8_is_bytes(type->dtype);
 }
 
 int64_t passes_int8_unsigned_zero(const int8_activation *a) { return a->zero + (a->dtype == TD_I8 ? 128 : 0); }
@@ -481,18 +497,29 @@ static origin origin_of_windows(const base_tensor *t, const int8_stored *s) {
                   .channel_step = taps};
 }
 
+/* An image with a scale for each channel, of which a depthwise convolution makes another: *scales. */
+static bool find_depthwise(passes_edit *e, const ir_node_def *conv, int8_activation *x, const base_tensor **scales) {
+  const ir_node_def *node = passes_dequantised(e, conv->in[0]);
+  const ir_type *w = ir_type_of(e->graph, conv->in[1]);
+  *scales = node ? passes_constant(e, node, 1) : NULL;
+  return *scales && passes_int8_find_channels(e, node, *scales, passes_constant(e, node, 2), x) && w->rank >= 3 &&
+         w->dims[1] == 1 && w->dims[0] == passes_int(conv, "groups");
+}
+
 static td_status visit_convolution(passes_edit *e, ir_node id, const ir_node_def *node) {
   const ir_node_def conv = *node;
-  const base_tensor *t;
+  const base_tensor *t, *channels = NULL;
   int8_stored s;
   product p;
   bool fits;
-  if ((!find_ranged(e, conv.in[0], &p.x) && !passes_int8_find_activation(e, conv.in[0], &p.x)) ||
+  if ((!find_ranged(e, conv.in[0], &p.x) && !passes_int8_find_activation(e, conv.in[0], &p.x) &&
+       !find_depthwise(e, &conv, &p.x, &channels)) ||
       !find_weights(e, conv.in[1], 0, &s, &t) || !is_convertible(&conv, t) ||
       ir_type_of(e->graph, p.x.q)->rank != t->rank)
     return TD_OK;
   const origin from = origin_of_windows(t, &s);
   TRY(read_weights(e, &from, &p.w, &fits));
+  for (int64_t c = 0; channels && fits && c < p.w.n; c++) p.w.scales[c] *= (float)passes_int8_number(channels, c);
   if (fits) TRY(make_bias(e, conv.in_count > 2 ? conv.in[2] : IR_NO_VALUE, &p, &fits));
   return fits ? add_conv(e, id, &conv, t, &p, NULL) : TD_OK;
 }
@@ -585,22 +612,38 @@ static td_status visit_qlinear_matmul(passes_edit *e, ir_node id, const ir_node_
   return fits ? add_linear(e, id, &matmul, &p, &y) : TD_OK;
 }
 
-/* ---- scales and zero points of another type ---- */
+/* ---- constants that are to be known now ---- */
 
 enum { MOST_CAST = 1 << 16 }; /* elements: of a scale or zero point for each channel, not of weights */
 
-static td_status visit_cast(passes_edit *e, ir_node id, const ir_node_def *node) {
-  const base_tensor *t = passes_constant(e, node, 0);
-  if (!t || node->in_count != 1 || base_tensor_numel(t) > MOST_CAST) return TD_OK;
-  const base_value in = {.kind = BASE_TENSOR, .tensor = *t}, *at = &in;
-  base_value out;
+static td_status evaluate(passes_edit *e, ir_node id, const ir_node_def *node) {
+  enum { OPERANDS = 3 };
+  base_value in[OPERANDS], out;
+  const base_value *at[OPERANDS];
   td_error ignored;
-  const td_status status = ir_evaluate(node->op, node->attrs, &at, 1, e->graph->arena, &out, 1, &ignored);
+  for (uint32_t i = 0; i < node->in_count; i++) {
+    const base_tensor *t = i < OPERANDS ? passes_constant(e, node, i) : NULL;
+    if (!t) return TD_OK;
+    in[i] = (base_value){.kind = BASE_TENSOR, .tensor = *t};
+    at[i] = &in[i];
+  }
+  const td_status status = ir_evaluate(node->op, node->attrs, at, node->in_count, e->graph->arena, &out, 1, &ignored);
   if (status == TD_NO_RESOURCE) return base_no_memory(e->err, "a scale");
   if (status != TD_OK) return TD_OK; /* it fails when it runs */
   ir_value made;
   TRY(ir_add_constant(e->graph, &out.tensor, NULL, &made, e->err));
   return passes_take_place(e, id, made);
+}
+
+/* Scales and zero points of another type. */
+static td_status visit_cast(passes_edit *e, ir_node id, const ir_node_def *node) {
+  const base_tensor *t = passes_constant(e, node, 0);
+  return t && base_tensor_numel(t) <= MOST_CAST ? evaluate(e, id, node) : TD_OK;
+}
+
+/* Weights of f32 that are quantised where they are used, as tools write them that train with that. */
+static td_status visit_quantize(passes_edit *e, ir_node id, const ir_node_def *node) {
+  return passes_constant(e, node, 0) ? evaluate(e, id, node) : passes_int8_visit_quantize(e, id, node);
 }
 
 static const passes_rule rules[] = {{OP_aten_mul, visit_mul},
@@ -611,7 +654,7 @@ static const passes_rule rules[] = {{OP_aten_mul, visit_mul},
                                     {OP_td_qlinear_matmul, visit_qlinear_matmul},
                                     {OP_aten__native_batch_norm_legit_no_training, passes_int8_visit_norm},
                                     {OP_td_max_pool, passes_int8_visit_mover},
-                                    {OP_td_quantize_linear, passes_int8_visit_quantize}};
+                                    {OP_td_quantize_linear, visit_quantize}};
 
 static td_status visit(passes_edit *e, ir_node id) {
   const ir_node_def *node = ir_node_of(e->graph, id);

@@ -4,6 +4,7 @@
  *     quantize(relu(conv_i8(...))), clamp the same  -> the same with limits
  *     quantize(dequantize(conv_i8(...)) + dequantize(r))   -> the same with a residual of 8 bits
  *     quantize(conv_i8(...) + dequantize(r))        -> the same, sums are not rounded before
+ *     quantize(conv_i8(...)) by a scale for each channel   -> the same with these in its scales
  *     batch_norm(conv_i8(...))                      -> the same with its factors in the scales, its shifts in the bias
  *     max_pool(dequantize(q)), views the same       -> dequantize(max_pool(q))
  *     embedding(dequantize(W), i), gathers the same -> dequantize(embedding(W, i))
@@ -71,6 +72,58 @@ static td_status rebuild(passes_edit *e, ir_node id, const product *p, const ir_
   return passes_take_place(e, id, made);
 }
 
+/* ---- weights and their bias ---- */
+
+/* The layout of the weights that a product has. False: it has none, or channels of its x are not known. */
+static bool find_layout(const passes_edit *e, const product *p, kern_i8_layout *l) {
+  const ir_node_def *node = &p->node;
+  const ir_type *x = ir_type_of(e->graph, node->in[0]);
+  const int64_t panel = passes_int(node, "panel8"), depth = passes_int(node, "depth");
+  if (node->op->id == OP_td_matmul_i8) return false;
+  const base_dim channels = x->dims[p->image && passes_int(node, "channels_first") ? 1 : x->rank - 1];
+  kern_conv c;
+  bool depthwise;
+  if (!base_dim_known(channels)) return false;
+  if (!p->image) return kern_i8_layout_of(passes_int(node, "n"), channels, panel, depth, l);
+  if (!kern_conv_window(node->attrs, x->rank, channels, &c)) return false;
+  const kern_i8_window window = kern_i8_window_of(&c);
+  return kern_i8_window_layout(&window, panel, depth, l, &depthwise);
+}
+
+/* x_scale w (sum + bias) a + d = x_scale w a (sum + bias + d / (x_scale w a)), w the scale of a channel's weights: the
+ * last term is rounded to an integer. False: a channel has none that is in range, and its bias is as it was. */
+static bool add_shifts(const kern_i8_layout *l, double x_scale, const base_f32 *scales, const float *shift,
+                       base_i32 *bias) {
+  const int64_t channels = l->groups * l->n;
+  for (int pass = 0; pass < 2; pass++)
+    for (int64_t c = 0; c < channels; c++) {
+      const int64_t at = kern_i8_column(l, c);
+      const double sum = bias[at] + nearbyint(shift[c] / (x_scale * scales[at]));
+      if (!(fabs(sum) <= INT8_MOST_BIAS)) return false; /* in the first pass, which changes nothing */
+      if (pass) bias[at] = (int32_t)sum;
+    }
+  return true;
+}
+
+/* The product's weights again: their scales times `factors` (NULL: as they are), and these shifts in the bias. *whole
+ * false: those are as they were, for one is in no range. *packed of id 0: nothing is known of the weights. */
+static td_status repack(passes_edit *e, const product *p, const float *factors, const float *shifts, ir_value *packed,
+                        bool *whole) {
+  const base_tensor *from = passes_constant(e, &p->node, 1);
+  kern_i8_layout l;
+  *packed = IR_NO_VALUE;
+  if (!find_layout(e, p, &l) || l.k > KERN_I8_MAX_K / 4 || !from || base_tensor_numel(from) != l.size) return TD_OK;
+  uint8_t *to = base_arena_alloc_uncleared(e->graph->constants, (size_t)l.size, 64);
+  if (!to) return base_no_memory(e->err, "packed weights");
+  memcpy(to, from->data, (size_t)l.size);
+  base_f32 *scales = (base_f32 *)(void *)to + l.columns;
+  base_i32 *bias = (base_i32 *)(void *)to + 2 * l.columns;
+  for (int64_t c = 0; factors && c < l.groups * l.n; c++) scales[kern_i8_column(&l, c)] *= factors[c];
+  *whole = add_shifts(&l, passes_float(&p->node, "x_scale"), scales, shifts, bias);
+  const base_tensor t = base_tensor_of(to, TD_U8, 1, &l.size);
+  return ir_add_constant(e->graph, &t, NULL, packed, e->err);
+}
+
 /* ---- quantisations ---- */
 
 static td_status quantize_product(passes_edit *e, ir_node id, const int8_activation *y, ir_value from,
@@ -95,9 +148,8 @@ static bool takes_residual(passes_edit *e, ir_value v, td_dtype y, int8_activati
   if (!bytes) *t = (int8_activation){.q = v, .dtype = TD_F32};
   if ((bytes && t->dtype != y) || !find_product(e, t->q, p) || ir_type_of(e->graph, p->node.out[0])->dtype != t->dtype)
     return false;
-  return is_plain(p) && p->node.op->id != OP_td_matmul_i8 &&
-         (p->node.in_count <= KERN_IN_BIAS || !p->node.in[KERN_IN_BIAS].id) &&
-         passes_float(&p->node, "y_scale") == t->scale && passes_int(&p->node, "y_zero") == t->zero;
+  return is_plain(p) && p->node.op->id != OP_td_matmul_i8 && passes_float(&p->node, "y_scale") == t->scale &&
+         passes_int(&p->node, "y_zero") == t->zero;
 }
 
 static td_status quantize_sum(passes_edit *e, ir_node id, const int8_activation *y, ir_value from,
@@ -124,11 +176,58 @@ static td_status quantize_sum(passes_edit *e, ir_node id, const int8_activation 
                        {0}};
     for (uint32_t i = 0; i < limit_count; i++) args[8 + i] = limits[i];
     ir_value in[KERN_IN_RESIDUAL + 1] = {p.node.in[0], p.node.in[1], IR_NO_VALUE, r.q};
+    if (p.node.in_count > KERN_IN_BIAS) in[KERN_IN_BIAS] = p.node.in[KERN_IN_BIAS];
     if (p.image) TRY(passes_int8_permute_channels(e, id, r.q, true, &in[KERN_IN_RESIDUAL]));
     *done = true;
     return rebuild(e, id, &p, in, KERN_IN_RESIDUAL + 1, args, 8 + limit_count);
   }
   return TD_OK;
+}
+
+/* Do the limits leave all of what y holds, whatever the channel? */
+static bool are_beyond(const int8_activation *y, const base_tensor *scales, const base_arg *limits, uint32_t count) {
+  const double least = (y->dtype == TD_I8 ? INT8_MIN : 0) - (double)y->zero, most = least + UINT8_MAX;
+  const bool relu = count && strcmp(limits[0].str, "relu") == 0;
+  for (int64_t c = 0; count && c < base_tensor_numel(scales); c++) {
+    const double scale = passes_int8_number(scales, c);
+    if (nearbyint(limits[1].f / scale) > least || (!relu && nearbyint(limits[2].f / scale) < most)) return false;
+  }
+  return true;
+}
+
+/* A scale for each channel, as depthwise convolutions take them: it is in those of the weights of the product before,
+ * whose result has the scale 1. */
+static td_status quantize_channels(passes_edit *e, ir_node id, const ir_node_def *node, const base_tensor *scales) {
+  product p;
+  base_arg limits[3];
+  uint32_t limit_count;
+  int8_activation y;
+  ir_value from = node->in[0], in[3];
+  bool whole;
+  const base_tensor *zeros = passes_constant(e, node, 2);
+  const int64_t channels = base_tensor_numel(scales);
+  if (!passes_int8_find_channels(e, node, scales, zeros, &y) || !find_limits(e, &from, limits, &limit_count) ||
+      !are_beyond(&y, scales, limits, limit_count) || !find_product(e, from, &p) || !p.image || !is_plain(&p) ||
+      p.node.in_count > KERN_IN_BIAS + 1 || ir_type_of(e->graph, p.node.out[0])->dtype != TD_F32 ||
+      !(passes_float(&p.node, "x_scale") > 0) || passes_int(&p.node, "channels") != channels)
+    return TD_OK;
+  const bool biased = p.node.in_count > KERN_IN_BIAS && p.node.in[KERN_IN_BIAS].id;
+  const base_tensor *bias = biased ? passes_constant(e, &p.node, KERN_IN_BIAS) : NULL;
+  if (biased && (!bias || base_tensor_numel(bias) != channels)) return TD_OK;
+  float *factors = base_new(e->scratch, float, (size_t)channels), *none = base_new(e->scratch, float, (size_t)channels),
+        *own = base_new(e->graph->constants, float, (size_t)channels);
+  if (!factors || !none || !own) return base_no_memory(e->err, "scales");
+  for (int64_t c = 0; c < channels; c++) {
+    factors[c] = (float)(1 / passes_int8_number(scales, c));
+    own[c] = bias ? (float)passes_int8_number(bias, c) * factors[c] : 0;
+  }
+  const base_tensor shifts = base_tensor_of(own, TD_F32, 1, &channels);
+  in[0] = p.node.in[0];
+  TRY(repack(e, &p, factors, none, &in[1], &whole));
+  if (!in[1].id) return TD_OK;
+  TRY(ir_add_constant(e->graph, &shifts, NULL, &in[KERN_IN_BIAS], e->err));
+  const base_arg args[] = {ARG_FLOAT("y_scale", 1), ARG_INT("y_zero", y.zero), ARG_BOOL("y_signed", y.dtype == TD_I8)};
+  return rebuild(e, id, &p, in, biased ? 3 : 2, args, 3);
 }
 
 td_status passes_int8_visit_quantize(passes_edit *e, ir_node id, const ir_node_def *node) {
@@ -138,6 +237,7 @@ td_status passes_int8_visit_quantize(passes_edit *e, ir_node id, const ir_node_d
   uint32_t limit_count;
   ir_value from = node->in[0];
   bool done = false;
+  if (scale && base_tensor_numel(scale) > 1) return quantize_channels(e, id, node, scale);
   if (!passes_int8_find_optional(e, node, 2, &zeros) || !passes_int8_activation_of(e, node->out[0], scale, zeros, &y) ||
       ir_type_of(e->graph, from)->dtype != TD_F32)
     return TD_OK;
@@ -151,56 +251,21 @@ td_status passes_int8_visit_quantize(passes_edit *e, ir_node id, const ir_node_d
 
 /* ---- batch norms ---- */
 
-/* The layout of the weights that a convolution has. False: channels of its image are not known. */
-static bool find_layout(const passes_edit *e, const ir_node_def *conv, kern_i8_layout *l) {
-  const ir_type *x = ir_type_of(e->graph, conv->in[0]);
-  const base_dim channels = x->dims[passes_int(conv, "channels_first") ? 1 : x->rank - 1];
-  kern_conv c;
-  bool depthwise;
-  if (!base_dim_known(channels) || !kern_conv_window(conv->attrs, x->rank, channels, &c)) return false;
-  const kern_i8_window window = kern_i8_window_of(&c);
-  return kern_i8_window_layout(&window, passes_int(conv, "panel8"), passes_int(conv, "depth"), l, &depthwise);
-}
-
-/* x_scale w (sum + bias) a + d = x_scale w a (sum + bias + d / (x_scale w a)), w the scale of a channel's weights: the
- * last term is rounded to an integer. False: a channel has none that is in range, and its bias is as it was. */
-static bool add_shifts(const kern_i8_layout *l, double x_scale, const base_f32 *scales, const float *shift,
-                       base_i32 *bias) {
-  const int64_t channels = l->groups * l->n;
-  for (int pass = 0; pass < 2; pass++)
-    for (int64_t c = 0; c < channels; c++) {
-      const int64_t at = kern_i8_column(l, c);
-      const double sum = bias[at] + nearbyint(shift[c] / (x_scale * scales[at]));
-      if (!(fabs(sum) <= INT8_MOST_BIAS)) return false; /* in the first pass, which changes nothing */
-      if (pass) bias[at] = (int32_t)sum;
-    }
-  return true;
-}
-
 td_status passes_int8_visit_norm(passes_edit *e, ir_node id, const ir_node_def *node) {
   const ir_node_def norm = *node;
   base_tensor vectors[2];
-  kern_i8_layout l;
   product p;
-  bool fits;
+  ir_value in[3];
+  bool fits, whole;
   if (!find_product(e, norm.in[0], &p) || !p.image || !is_plain(&p) || p.node.in_count > KERN_IN_BIAS ||
-      ir_type_of(e->graph, p.node.out[0])->dtype != TD_F32 || !find_layout(e, &p.node, &l) || l.k > KERN_I8_MAX_K / 4)
+      ir_type_of(e->graph, p.node.out[0])->dtype != TD_F32)
     return TD_OK;
-  const base_tensor *packed = passes_constant(e, &p.node, 1);
-  const int64_t channels = l.groups * l.n;
-  if (!packed || base_tensor_numel(packed) != l.size) return TD_OK;
+  const int64_t channels = passes_int(&p.node, "channels");
   TRY(passes_norm_vectors(e, &norm, channels, vectors, &fits));
   if (!fits) return TD_OK;
-  uint8_t *to = base_arena_alloc_uncleared(e->graph->constants, (size_t)l.size, 64);
-  if (!to) return base_no_memory(e->err, "packed weights");
-  memcpy(to, packed->data, (size_t)l.size);
-  base_f32 *scales = (base_f32 *)(void *)to + l.columns;
-  base_i32 *bias = (base_i32 *)(void *)to + 2 * l.columns;
-  for (int64_t c = 0; c < channels; c++) scales[kern_i8_column(&l, c)] *= ((const base_f32 *)vectors[0].data)[c];
-  const bool whole = add_shifts(&l, passes_float(&p.node, "x_scale"), scales, vectors[1].data, bias);
-  const base_tensor t = base_tensor_of(to, TD_U8, 1, &l.size);
-  ir_value in[3] = {p.node.in[0]};
-  TRY(ir_add_constant(e->graph, &t, NULL, &in[1], e->err));
+  in[0] = p.node.in[0];
+  TRY(repack(e, &p, vectors[0].data, vectors[1].data, &in[1], &whole));
+  if (!in[1].id) return TD_OK;
   if (!whole) TRY(ir_add_constant(e->graph, &vectors[1], NULL, &in[2], e->err));
   return rebuild(e, id, &p, in, whole ? 2 : 3, NULL, 0);
 }

@@ -38,6 +38,10 @@ bool passes_int8_activation_of(const passes_edit *e, ir_value q, const base_tens
 bool passes_int8_find_activation(passes_edit *e, ir_value v, int8_activation *a);
 /* The same, of constants too. */
 bool passes_int8_find_bytes(passes_edit *e, ir_value v, int8_activation *a);
+/* One whose image has a scale for each channel, axis 1, and one zero point: `node` quantises or dequantises it. Its
+ * scale is 1, and each channel's is to be counted among those of what reads or makes it. */
+bool passes_int8_find_channels(const passes_edit *e, const ir_node_def *node, const base_tensor *scales,
+                               const base_tensor *zeros, int8_activation *a);
 /* Its zero point among 0 to 255, to which kernels turn signed bytes. */
 int64_t passes_int8_unsigned_zero(const int8_activation *a);
 /* How far a byte can be from its zero point. */

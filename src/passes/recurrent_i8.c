@@ -7,7 +7,6 @@
  * W' has the columns of W in the order of a packed layer's sums, R' is packed bytes (kernels/products/recurrent.h).
  * Requires: a verified graph; constants; comes before int8, which takes the product. Keeps: types, origins. Breaks: bit
  * equality (gates are computed in f32). */
-#include "kernels/products/recurrent.h"
 #include "passes/int8_priv.h"
 #include "passes/recurrent_priv.h"
 

@@ -1,5 +1,5 @@
 /* What f32 makes of bytes between quantised products becomes tables, sums, products and means of bytes. */
-#include "passes/numbers.h"
+#include "passes/int8_ops.h"
 
 #define SCALES                   \
   "const %1: f32[] = {0.0625}\n" \
@@ -7,37 +7,6 @@
   "const %3: f32[] = {0.03125}\n"
 #define BACK(to, from, scale) "%" to " = td::dequantize_linear(%" from ", " scale ", %2) {dtype = f32}\n"
 #define QUANTISE(to, from, scale) "%" to " = td::quantize_linear(%" from ", " scale ", %2) {dtype = u8}\n"
-
-/* Behind the pass, and the one that removes what nobody uses, each operator is there so many times. */
-static void expect_ops(const char *text, const char *const *ops, const uint32_t *times, size_t count) {
-  static const char *const passes[] = {"int8", "dead"};
-  const passes_setting setting = {.isa = level_of("avx2")};
-  base_arena *arena = base_arena_new(&base_libc_allocator);
-  ir_graph *graph = parse_graph(arena, text, &base_libc_allocator);
-  td_error err;
-  uint32_t changes = 0;
-  for (int i = 0; i < 2; i++) assert_int_equal(find_pass(passes[i])->run(graph, &setting, &changes, &err), TD_OK);
-  for (size_t i = 0; i < count; i++) {
-    uint32_t found = 0;
-    for (uint32_t n = 1; n < graph->nodes.count; n++)
-      found += graph->nodes.at[n].op && strcmp(graph->nodes.at[n].op->name, ops[i]) == 0;
-    if (found != times[i]) fail_msg("%u of %s, not %u", found, ops[i], times[i]);
-  }
-  ir_graph_free(graph);
-  base_arena_free(arena);
-}
-
-#define EXPECT_OPS(text, ...)                                                                              \
-  do {                                                                                                     \
-    static const struct {                                                                                  \
-      const char *op;                                                                                      \
-      uint32_t times;                                                                                      \
-    } rows[] = {__VA_ARGS__};                                                                              \
-    const char *ops[8];                                                                                    \
-    uint32_t times[8];                                                                                     \
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) ops[i] = rows[i].op, times[i] = rows[i].times; \
-    expect_ops(text, ops, times, sizeof rows / sizeof *rows);                                              \
-  } while (0)
 
 /* x * sigmoid(x), the sigmoid quantised: one table, in whose making a constant, a limit and two scales have a part. */
 static void pointwise_work_on_one_tensor_is_a_table(void **state) {

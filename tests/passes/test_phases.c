@@ -31,7 +31,7 @@ static void open_sizes_fit(void **state) {
              "%%2 = aten::convolution(%%0, %%1) {transposed = true, stride = [2], padding = [%d, 0]}\n"
              "output \"y\" %%2\n",
              cut);
-    assert_int_equal(changes_of(text, BASE_ISA_VECTOR), !cut);
+    assert_int_equal(changes_of(text, level_of("avx2")), !cut);
     snprintf(text, sizeof text,
              "input %%0 \"x\": f32[n, 3, h, w]\n"
              "const %%1: f32[3, 1, 2, 2] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}\n"
@@ -40,7 +40,7 @@ static void open_sizes_fit(void **state) {
              "%%4 = aten::neg(%%3)\n"
              "output \"y\" %%4\n",
              cut);
-    assert_int_equal(changes_of(text, BASE_ISA_VECTOR), cut ? 0 : 2);
+    assert_int_equal(changes_of(text, level_of("avx2")), cut ? 0 : 2);
   }
 }
 
@@ -138,7 +138,7 @@ static void few_channels_are_made_at_once(void **state) {
   int taken = 0;
   sys_machine machine;
   sys_machine_read(&machine);
-  const uint32_t levels[] = {BASE_ISA_VECTOR, machine.isa | BASE_ISA_VECTOR};
+  const uint32_t levels[] = {level_of("avx2"), machine.isa | BASE_ISA_VECTOR};
   for (uint32_t n = 1; n < 500; n++) {
     geometry g;
     seed = n * 7919;
@@ -149,7 +149,8 @@ static void few_channels_are_made_at_once(void **state) {
       const bool narrow = is_narrow(&g, lanes);
       if (narrow != (changes_of(text, levels[i]) > 0))
         fail_msg("%s at %d lanes:\n%s", narrow ? "stays" : "changes", lanes, text);
-      if (n % 3 == 0) expect_same_numbers_at(text, levels[i]);
+      if (n % 3 == 0 && !base_isa_lacks(machine.isa | BASE_ISA_VECTOR, levels[i]))
+        expect_same_numbers_at(text, levels[i]);
       taken += narrow;
     }
   }
@@ -158,7 +159,7 @@ static void few_channels_are_made_at_once(void **state) {
 
 static void phases_are_channels(void **state) {
   (void)state;
-  expect_change_with(&(passes_setting){.kernels = true, .isa = BASE_ISA_VECTOR}, "phases",
+  expect_change_with(&(passes_setting){.kernels = true, .isa = level_of("avx2")}, "phases",
                      "input %0 \"x\": f32[n, l, 3]\n"
                      "const %1: f32[3, 1, 2] = {1, 2, 3, 4, 5, 6}\n"
                      "%2 = td::conv_transpose(%0, %1) {kernel = [2], stride = [2], channels = 1}\n"

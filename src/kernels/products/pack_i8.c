@@ -138,7 +138,7 @@ bool kern_i8_is_direct(const base_attrs *a, uint32_t operands, kern_i8_direct *d
   const kern_act act = kern_act_find(base_attr_str(a, at + KERN_EPILOGUE_ACT));
   const bool limits = act == KERN_ACT_relu || act == KERN_ACT_clamp, given = operands >> KERN_IN_RESIDUAL & 1;
   *d = (kern_i8_direct){.residual = given && s.r_scale > 0, .rounds = s.t_scale > 0, .least = s.least, .most = s.most};
-  const bool vectors = (operands & (1 << KERN_IN_BIAS | 1 << KERN_IN_SCALE | 1 << KERN_IN_SHIFT)) != 0;
+  const bool vectors = (operands & (1 << KERN_IN_SCALE | 1 << KERN_IN_SHIFT)) != 0;
   if (!(s.y_scale > 0) || vectors || given != d->residual || (act != KERN_ACT_none && !limits) ||
       base_attr_has(a, at + KERN_EPILOGUE_CHAIN) || (limits && given && !base_attr_int(a, at + KERN_EPILOGUE_LATE)))
     return false;

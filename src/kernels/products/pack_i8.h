@@ -66,13 +66,14 @@ typedef struct kern_i8_scales {
   int32_t w_shift;       /* to be subtracted from each weight */
 } kern_i8_scales;
 kern_i8_scales kern_i8_scales_of(const base_attrs *attrs);
-/* How sums become 8 bits where nothing of f32 stands between: no vector, residual or chain of f32, and no activation
- * but limits. Then, in f32, with a sum that has its bias,
+/* How sums become 8 bits where nothing of f32 stands between but a bias: no other vector, residual or chain of f32, and
+ * no activation but limits. Then, in f32, with a sum that has its bias of integers,
  *
- *     without a residual:  y = round(sum * (x_scale * column's scale / over)) + y_zero
- *     with one, r:         t = round(sum * (x_scale * column's scale / over)), within least_t and most_t
+ *     s = fma(sum, x_scale * column's scale / over, bias of f32 / over)
+ *     without a residual:  y = round(s) + y_zero
+ *     with one, r:         t = round(s), within least_t and most_t
  *                          y = round(fma(r - r_zero, r_by, t * t_by)) + y_zero
- *     and t_scale 0:       y = round(fma(r - r_zero, r_by, sum * (x_scale * column's scale / over))) + y_zero
+ *     and t_scale 0:       y = round(fma(r - r_zero, r_by, s)) + y_zero
  *
  * and y within least and most. `operands`: bit i, operand i is there. False: results are f32 first (ops/common/i8.c).
  */

@@ -29,6 +29,7 @@ typedef struct i8_finish {
   int32_t *start;           /* what a column's sums begin with */
   const int32_t *row_start; /* what is added to all sums of a row, of those that i8_multiply_rows is given; NULL: 0 */
   float *scales;            /* of each column: that of x times that of the weights */
+  float *offsets;           /* of each column, added to that times a sum that becomes bytes at once */
   kern_epilogue e;
   bool cheap; /* the epilogue is a bias and limits */
   float limits[2];

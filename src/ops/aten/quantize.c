@@ -2,7 +2,8 @@
  * saturated. Rounding is half to even; x / scale is taken in float, so that ties fall as they do elsewhere.
  *
  * x is seen as [outer, along, inner] around `axis`. Scale and zero point are one element; or one per element of
- * `along`; or, with block_size, of x's rank with one element per block of `along`.
+ * `along`, as a vector or with a 1 for each axis behind it; or, with block_size, of x's rank with one element per block
+ * of `along`.
  *
  *     td::quantize_linear          q = sat(round(x / scale) + zero) (ONNX QuantizeLinear 10)
  *     td::dequantize_linear        x = (q - zero) scale (ONNX DequantizeLinear 10)
@@ -23,11 +24,23 @@ typedef struct layout {
   const base_f64 *zero; /* or NULL */
 } layout;
 
+/* Has it one element per element of `along`, with a 1 for each of the `behind` axes behind it? */
+static bool is_along(const base_tensor *scale, int64_t along, int32_t behind) {
+  if (scale->rank != behind + 1 || scale->dims[0] != along) return false;
+  for (int32_t i = 1; i <= behind; i++)
+    if (scale->dims[i] != 1) return false;
+  return true;
+}
+
 static td_status place_scale(const base_call *call, layout *l, int32_t axis) {
   const base_tensor *x = base_in(call, 0), *scale = base_in(call, 1);
   int64_t count = base_tensor_numel(scale), block = base_attr_int(call->attrs, BLOCK);
   l->block = 1;
   if (count == 1) return TD_OK;
+  if (!block && is_along(scale, l->along, x->rank - 1 - axis)) {
+    l->scale_along = 1;
+    return TD_OK;
+  }
   if (scale->rank == 1 && !(block && x->rank == 1)) {
     l->scale_along = 1;
     if (count == l->along) return TD_OK;
@@ -73,15 +86,18 @@ static void each_row(const layout *l, row_fn row, const void *user) {
       row(user, l, (o * l->along + a) * l->inner, o * l->scale_outer + a / l->block * l->scale_along, l->scale_inner);
 }
 
-/* Loops take one scale, or one per element of the last axis; *zero: the zero point in f32, or LOOP_NONE without one. */
+/* Loops take one scale, or one per element of an axis that has a 1 for each one behind it; *zero: the zero point in
+ * f32, or LOOP_NONE without one. */
 static bool lower_scale(const ir_kernel_query *query, loop_build *b, uint16_t *zero) {
   const ir_type *x = &query->in[0]->type, *scale = &query->in[1]->type;
   const bool one = query->in[1]->constant && base_tensor_numel(query->in[1]->constant) == 1;
   const int64_t axis = base_attr_int(query->attrs, AXIS);
-  const bool last = scale->rank == 1 && (axis == x->rank - 1 || axis == -1) && !base_attr_int(query->attrs, BLOCK);
+  const int64_t behind = axis < 0 ? -1 - axis : x->rank - 1 - axis;
+  bool broadcast = scale->rank == behind + 1 && !base_attr_int(query->attrs, BLOCK);
+  for (int32_t i = 1; broadcast && i < scale->rank; i++) broadcast = scale->dims[i] == 1;
   double number = 0;
   *zero = LOOP_NONE;
-  if (!(one || scale->rank == 0 || last) || b->in[1] == LOOP_NONE || loop_type_of(b, b->in[1]) != BASE_TYPE_F32)
+  if (!(one || scale->rank == 0 || broadcast) || b->in[1] == LOOP_NONE || loop_type_of(b, b->in[1]) != BASE_TYPE_F32)
     return false;
   if (query->in_count < 3 || !query->in[2]) return true;
   if (ops_lower_number(query, 2, &number)) *zero = loop_float(b, BASE_TYPE_F32, number);
@@ -145,7 +161,7 @@ static bool lower_known_scale(const ir_kernel_query *query, loop_build *b, doubl
     return false;
   const double numbers[] = {scale, low - zero, most - zero};
   uint16_t q = loop_scalar(b, BASE_SCALAR_quantise, b->in[0], LOOP_NONE, LOOP_NONE, numbers, 3);
-  if (low < zero) q = loop_binary(b, BASE_SCALAR_add, q, loop_float(b, BASE_TYPE_F32, zero));
+  if (zero != 0 || low < 0) q = loop_binary(b, BASE_SCALAR_add, q, loop_float(b, BASE_TYPE_F32, zero));
   b->out = loop_cast(b, q, base_type_of(query->out[0].type.dtype));
   return b->out != LOOP_NONE;
 }
@@ -257,6 +273,7 @@ static td_status infer_dynamic(ir_infer *ctx) {
 
 static const td_dtype small_dtypes[] = {TD_U8, TD_I8, TD_U16, TD_I4, TD_F8E4M3FN};
 
+enum { SCALE_KINDS = 5 };
 static bool scale_cases(ir_case *c, uint32_t kind, td_dtype zero) {
   if (kind == 0)
     return ops_case_in(c, TD_F32, 0, NULL, OPS_POSITIVE, 2) && ops_case_in(c, zero, 0, NULL, OPS_POSITIVE, 3);
@@ -266,23 +283,26 @@ static bool scale_cases(ir_case *c, uint32_t kind, td_dtype zero) {
     ops_case_arg(c, ARG_INT("axis", -1));
     return ops_case_in(c, TD_F32, OPS_DIMS(5), OPS_POSITIVE, 8) && ops_case_in(c, zero, OPS_DIMS(5), OPS_POSITIVE, 9);
   }
+  if (kind == 3)
+    return ops_case_in(c, TD_F32, OPS_DIMS(6, 1), OPS_POSITIVE, 4) &&
+           ops_case_in(c, zero, OPS_DIMS(6, 1), OPS_POSITIVE, 5);
   ops_case_arg(c, ARG_INT("block_size", 4));
   return ops_case_in(c, TD_F32, OPS_DIMS(3, 2, 5), OPS_POSITIVE, 6) &&
          ops_case_in(c, zero, OPS_DIMS(3, 2, 5), OPS_POSITIVE, 7);
 }
 
 static bool quantize_cases(ir_case *c, uint32_t number) {
-  if (number >= 4 * OPS_COUNT(small_dtypes)) return false;
-  td_dtype d = small_dtypes[number / 4];
+  if (number >= SCALE_KINDS * OPS_COUNT(small_dtypes)) return false;
+  td_dtype d = small_dtypes[number / SCALE_KINDS];
   ops_case_arg(c, ARG_DTYPE("dtype", d));
-  return ops_case_in(c, TD_F32, OPS_DIMS(3, 6, 5), OPS_SPECIAL, 1) && scale_cases(c, number % 4, d);
+  return ops_case_in(c, TD_F32, OPS_DIMS(3, 6, 5), OPS_SPECIAL, 1) && scale_cases(c, number % SCALE_KINDS, d);
 }
 
 static bool dequantize_cases(ir_case *c, uint32_t number) {
-  if (number >= 4 * OPS_COUNT(small_dtypes)) return false;
-  td_dtype d = small_dtypes[number / 4];
+  if (number >= SCALE_KINDS * OPS_COUNT(small_dtypes)) return false;
+  td_dtype d = small_dtypes[number / SCALE_KINDS];
   ops_case_arg(c, ARG_DTYPE("dtype", TD_F32));
-  return ops_case_in(c, d, OPS_DIMS(3, 6, 5), OPS_SPECIAL, 1) && scale_cases(c, number % 4, d);
+  return ops_case_in(c, d, OPS_DIMS(3, 6, 5), OPS_SPECIAL, 1) && scale_cases(c, number % SCALE_KINDS, d);
 }
 
 static bool dynamic_cases(ir_case *c, uint32_t number) {

@@ -78,11 +78,13 @@ static float limit(float t, float least, float most) { return fminf(fmaxf(t, lea
 static td_status finish_direct(const base_call *call, const kern_i8_scales *s, const kern_i8_direct *d,
                                const int32_t *sums, const float *scales) {
   const base_tensor *out = base_out(call, 0), *r = base_in(call, KERN_IN_RESIDUAL);
+  const base_f32 *bias = base_in(call, KERN_IN_BIAS) ? ops_dense_f32(call, KERN_IN_BIAS) : NULL;
   const uint8_t *added = r ? ops_dense(call, KERN_IN_RESIDUAL) : NULL;
   const int64_t count = base_tensor_numel(out);
-  if (r && !added) return base_no_memory(call->err, "scratch");
+  if ((r && !added) || (base_in(call, KERN_IN_BIAS) && !bias)) return base_no_memory(call->err, "scratch");
   for (int64_t i = 0; i < count; i++) {
-    float t = (float)sums[i] * scales[i % out->dims[out->rank - 1]];
+    const int64_t c = i % out->dims[out->rank - 1];
+    float t = fmaf((float)sums[i], scales[c], bias ? bias[c] / d->over : 0);
     if (!r || d->rounds) t = nearbyintf(t);
     if (r) {
       const float other = (float)(added[i] ^ (r->dtype == TD_I8 ? 128 : 0)) - s->r_zero;
@@ -175,6 +177,7 @@ bool ops_case_i8(ir_case *c, const kern_i8_window *window, int32_t rank, const i
 }
 
 bool ops_case_i8_residual(ir_case *c, int32_t rank, const int64_t *dims, bool rounds) {
+  if (dims[rank - 1] % 2 && !ops_case_in(c, TD_F32, OPS_DIMS(dims[rank - 1]), OPS_NORMAL, 18)) return false;
   const uint32_t used = c->in_count;
   if (!ops_case_in(c, c->in[0].dtype, rank, dims, OPS_SPECIAL, 17)) return false;
   c->in[KERN_IN_RESIDUAL] = c->in[used];

@@ -33,6 +33,7 @@ typedef struct whole_blocks {
   i8_finish f;
   int32_t *start; /* f.start */
   float *scales;  /* f.scales */
+  float *offsets; /* f.offsets */
   int8_t *w;
 } whole_blocks;
 
@@ -247,6 +248,7 @@ V_TEMPLATE void order_lanes(const i8_finish *f, whole_blocks *to, const int8_t *
   w += from / V_LANES * bytes + from % V_LANES * BYTES_DEPTH;
   memcpy(to->start + at, f->start + from, (size_t)n * sizeof *to->start);
   memcpy(to->scales + at, f->scales + from, (size_t)n * sizeof *to->scales);
+  memcpy(to->offsets + at, f->offsets + from, (size_t)n * sizeof *to->offsets);
   for (int64_t k = 0; k + PANEL_ELEMENTS <= bytes; k += PANEL_ELEMENTS)
     memcpy(panel + k, w + k, (size_t)n * BYTES_DEPTH);
 }
@@ -260,6 +262,7 @@ static td_status order_blocks(const i8_finish *f, int64_t together, whole_blocks
   const int64_t channels = l->n * together, blocks = base_ceil_div(channels, BYTES_ROW), end = channels - BYTES_ROW;
   to->start = base_call_scratch(p->call, (size_t)(blocks * BYTES_ROW), sizeof *to->start);
   to->scales = base_call_scratch(p->call, (size_t)(blocks * BYTES_ROW), sizeof *to->scales);
+  to->offsets = base_call_scratch(p->call, (size_t)(blocks * BYTES_ROW), sizeof *to->offsets);
   to->w = base_call_scratch(p->call, (size_t)(blocks * BYTES_PANELS), (size_t)l->panel_bytes);
   to->p = *p;
   to->p.out_pitch *= together;
@@ -267,8 +270,9 @@ static td_status order_blocks(const i8_finish *f, int64_t together, whole_blocks
   to->f.p = &to->p;
   to->f.start = to->start;
   to->f.scales = to->scales;
+  to->f.offsets = to->offsets;
   to->f.whole = true;
-  if (!to->start || !to->scales || !to->w) return base_no_memory(p->call->err, "scratch");
+  if (!to->start || !to->scales || !to->offsets || !to->w) return base_no_memory(p->call->err, "scratch");
   for (int64_t block = 0; block < blocks; block++)
     for (int64_t vector = 0; vector < BYTES_PANELS; vector++)
       for (int64_t run = 0; run < V_LANES; run += B_WHOLE_RUN) {
@@ -282,6 +286,7 @@ static td_status order_blocks(const i8_finish *f, int64_t together, whole_blocks
   last->f.known = (blocks - 1) * BYTES_ROW - end;
   last->f.start += last->f.known;
   last->f.scales += last->f.known;
+  last->f.offsets += last->f.known;
   last->w += ((blocks - 1) * BYTES_PANELS - end / V_LANES) * l->panel_bytes;
   return TD_OK;
 }

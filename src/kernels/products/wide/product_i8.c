@@ -106,10 +106,10 @@ static void store_row(const i8_finish *f, const float *row, int64_t n, void *out
   }
 }
 
-/* One row of `n` sums, their scales, what is added to them (or NULL), and where their bytes go. */
+/* One row of `n` sums, their scales and offsets, what is added to them (or NULL), and where their bytes go. */
 typedef struct sums_row {
   const int32_t *sums;
-  const float *scales;
+  const float *scales, *offsets;
   const uint8_t *residual;
   int64_t n;
   uint8_t *to;
@@ -119,7 +119,19 @@ typedef struct sums_row {
  * rows have BYTES_ROW columns; the residual is unsigned; i8_finish.known. */
 enum { ADDS = 1, PLAIN = 2, WHOLE = 4, FULL = 8, UNSIGNED = 16, UNROUNDED = 32, LAST = 64 };
 
-V_INLINE void narrow_row(const i8_finish *f, const sums_row *row, const b_bytes *bytes, const int form) {
+/* Scales and offsets of a row's columns, the same in all rows; whatever lies behind them. */
+typedef struct row_factors {
+  vf scales[PANELS], offsets[PANELS];
+} row_factors;
+
+V_INLINE row_factors factors_of(const sums_row *row) {
+  row_factors c;
+  V_FOR(p, PANELS) c.scales[p] = v_load(row->scales + p * V_LANES), c.offsets[p] = v_load(row->offsets + p * V_LANES);
+  return c;
+}
+
+V_INLINE void narrow_row(const i8_finish *f, const sums_row *row, const row_factors *c, const b_bytes *bytes,
+                         const int form) {
   const vf most = v_set(INT16_MAX), least_t = v_set(f->d.least_t), most_t = v_set(f->d.most_t);
   const vf t_by = v_set(f->d.t_by), r_by = v_set(f->d.r_by);
   const vi flip = vi_set(f->residual_flip), r_zero = vi_set((int32_t)f->p->s.r_zero);
@@ -128,7 +140,7 @@ V_INLINE void narrow_row(const i8_finish *f, const sums_row *row, const b_bytes 
   V_FOR(p, PANELS) {
     q[p] = vi_set(0);
     if (p * V_LANES >= n) continue;
-    vf t = v_mul(v_from_int(b_load_i32(row->sums + p * V_LANES)), v_load(row->scales + p * V_LANES));
+    vf t = v_fma(v_from_int(b_load_i32(row->sums + p * V_LANES)), c->scales[p], c->offsets[p]);
     if (form & ADDS) {
       vi r = b_widen(row->residual + p * V_LANES, base_min_i64(V_LANES, n - p * V_LANES));
       if (!(form & UNSIGNED)) r = vi_xor(r, flip);
@@ -145,10 +157,11 @@ V_INLINE void narrow_row(const i8_finish *f, const sums_row *row, const b_bytes 
 #define NARROW(name, form)                                                             \
   static void narrow_##name(const i8_finish *f, const sums_row *first, int64_t rows) { \
     const b_bytes bytes = f->bytes; /* bytes that are stored could be it */            \
+    const row_factors c = factors_of(first);                                           \
     const int64_t pitch = f->p->out_pitch, residual_pitch = f->residual_pitch;         \
     sums_row row = *first;                                                             \
     for (int64_t r = 0; r < rows; r++, row.sums += BYTES_ROW, row.to += pitch) {       \
-      narrow_row(f, &row, &bytes, form);                                               \
+      narrow_row(f, &row, &c, &bytes, form);                                           \
       if ((form)&ADDS) row.residual += residual_pitch;                                 \
     }                                                                                  \
   }
@@ -169,15 +182,16 @@ V_TEMPLATE void narrow_packed(const i8_finish *f, const sums_row *first, int64_t
   const int together = PANELS / columns;
   const vf most = v_set(INT16_MAX);
   const b_bytes bytes = f->bytes;
-  vf scales[PANELS];
+  vf scales[PANELS], offsets[PANELS];
   V_FOR(p, columns) scales[p] = v_load(first->scales + p * V_LANES);
+  V_FOR(p, columns) offsets[p] = v_load(first->offsets + p * V_LANES);
   for (int64_t r = 0; r < rows; r += together) {
     const int64_t left = base_min_i64(rows - r, together);
     const int32_t *sums = first->sums + r * BYTES_ROW;
     vi q[PANELS];
     V_FOR(i, together) {
       V_FOR(p, columns) {
-        const vf t = v_mul(v_from_int(b_load_i32(sums + p * V_LANES)), scales[p]);
+        const vf t = v_fma(v_from_int(b_load_i32(sums + p * V_LANES)), scales[p], offsets[p]);
         q[i * columns + p] = v_to_int(v_min(t, most));
       }
       sums += i + 1 < left ? BYTES_ROW : 0;
@@ -194,6 +208,7 @@ static void narrow_rows(const i8_finish *f, const float *sums, int64_t row, int6
                         int64_t n) {
   const sums_row first = {.sums = (const int32_t *)(const void *)sums,
                           .scales = f->scales + lane,
+                          .offsets = f->offsets + lane,
                           .residual = f->d.residual ? f->residual + row * f->residual_pitch + to : NULL,
                           .n = n,
                           .to = (uint8_t *)base_out(f->p->call, 0)->data + row * f->p->out_pitch + to};
@@ -231,16 +246,20 @@ void KERN_PART_NAME(i8_columns)(i8_finish *f) {
   const int64_t count = p->l.columns;
   const base_i32 *sums = (const base_i32 *)(const void *)p->w, *bias = sums + 2 * count;
   const base_f32 *w_scales = (const base_f32 *)(const void *)(sums + count);
-  const double largest =
-      255.0 * (f->row_start || p->s.w_shift ? 256 : 128) * (double)p->l.k; /* of a sum, without its start */
+  /* of a sum, without its start */
+  const float largest = 255.0F * (f->row_start || p->s.w_shift ? 256 : 128) * (float)p->l.k;
+  const float *given = f->direct && f->e.bias ? f->e.bias : NULL;
+  const int64_t wide = p->l.group_panels * V_LANES;
+  int64_t channel = 0;
   bool fits = true;
   for (int64_t i = 0; i < count; i++) {
     f->start[i] = bias[i] - (int32_t)p->s.x_zero * sums[i];
     f->scales[i] = p->s.x_scale * w_scales[i] / (f->direct ? f->d.over : 1);
-    fits &= (largest + fabs((double)f->start[i])) * fabs((double)f->scales[i]) < INT32_MAX / 2;
+    f->offsets[i] = given && i % wide < p->l.n ? given[channel++] / f->d.over : 0;
+    fits &= (largest + fabsf((float)f->start[i])) * fabsf(f->scales[i]) + fabsf(f->offsets[i]) < 0x1p30F;
   }
-  if (f->d.residual && f->d.rounds) fits = 256.0 * (double)f->d.t_by < INT32_MAX / 2;
-  if (f->d.residual) fits &= 256.0 * (double)f->d.r_by < INT32_MAX / 2;
+  if (f->d.residual && f->d.rounds) fits = 256 * f->d.t_by < 0x1p30F;
+  if (f->d.residual) fits &= 256 * f->d.r_by < 0x1p30F;
   const int offset = p->s.least < 0 ? 128 : 0;
   f->plain = fits && offset == 0 && f->d.least <= 0 && f->d.most >= 255;
 }
@@ -250,8 +269,9 @@ td_status KERN_PART_NAME(i8_finish_of)(const i8_product *p, i8_finish *f) {
   const size_t count = (size_t)p->l.columns;
   *f = (i8_finish){.p = p,
                    .start = base_call_scratch(p->call, count, sizeof *f->start),
-                   .scales = base_call_scratch(p->call, count, sizeof *f->scales)};
-  if (!f->start || !f->scales) return base_no_memory(p->call->err, "scratch");
+                   .scales = base_call_scratch(p->call, count + BYTES_ROW, sizeof *f->scales),
+                   .offsets = base_call_scratch(p->call, count + BYTES_ROW, sizeof *f->offsets)};
+  if (!f->start || !f->scales || !f->offsets) return base_no_memory(p->call->err, "scratch");
   TRY(KERN_NAME(epilogue_of)(p->call, &f->e));
   f->direct = kern_i8_is_direct(p->call->attrs, kern_i8_operands(p->call), &f->d);
   f->cheap = kern_epilogue_cheap(&f->e, f->limits) && !f->e.residual && !f->e.scale && !f->e.shift && !f->e.chain;
@@ -272,12 +292,13 @@ static void narrow_tile(const i8_finish *f, const product_tile *t, int64_t lane,
   const b_bytes bytes = f->bytes;
   const int64_t pitch = f->p->out_pitch;
   vi sum[SUMS];
-  vf scales[PANELS];
+  vf scales[PANELS], offsets[PANELS];
   multiply(t, 0, sum, ROWS_OF_TILE, PANELS);
   V_FOR(p, PANELS) scales[p] = v_load(f->scales + lane + p * V_LANES);
+  V_FOR(p, PANELS) offsets[p] = v_load(f->offsets + lane + p * V_LANES);
   V_FOR(r, ROWS_OF_TILE) {
     vi q[PANELS];
-    V_FOR(p, PANELS) q[p] = v_to_int(v_mul(v_from_int(sum[r * PANELS + p]), scales[p]));
+    V_FOR(p, PANELS) q[p] = v_to_int(v_fma(v_from_int(sum[r * PANELS + p]), scales[p], offsets[p]));
     b_narrow(to + r * pitch, q, &bytes, BYTES_ROW, true);
   }
 }
@@ -354,14 +375,14 @@ void KERN_PART_NAME(i8_add_to_rows)(float *sums, const int32_t *add, int64_t row
       b_store_i32(row + i, vi_add(b_load_i32(row + i), vi_set(add[r])));
 }
 
-static int32_t sum_of(const byte_x *x, int64_t n) {
+static __attribute__((noinline)) int32_t sum_of(const byte_x *x, int64_t n) {
   const vi ones = vi_set(sizeof(byte_x) == 1 ? 0x01010101 : 0x00010001);
   vi sums = vi_set(0);
   int32_t lanes[V_LANES], sum = 0;
   int64_t i = 0;
   for (; i + V_LANES * BYTES_DEPTH <= n; i += V_LANES * BYTES_DEPTH) sums = b_dot(sums, b_load_x(x + i), ones);
   b_store_i32(lanes, sums);
-  V_FOR(k, V_LANES) sum += lanes[k];
+  for (int64_t k = 0; k < V_LANES; k++) sum += lanes[k];
   for (; i < n; i++) sum += x[i];
   return sum;
 }
@@ -430,6 +451,7 @@ td_status KERN_PART_NAME(i8_multiply)(const i8_product *p) {
   const int64_t parts = base_max_i64(1, base_min_i64(wanted, work / kern_task_size(KERN_TASK_WORK, p->call->workers)));
   const int64_t tasks = chunks * parts;
   const bool lies = p->type == TD_U8 && sizeof(byte_x) == 1 && p->l.k == pitch;
+  const int64_t x_pitch = lies ? p->x_pitch : pitch;
   i8_finish f;
   TRY(KERN_PART_NAME(i8_finish_of)(p, &f));
   byte_x *rows = lies ? NULL : base_call_scratch(p->call, (size_t)(chunk * pitch), sizeof *rows);
@@ -440,16 +462,15 @@ td_status KERN_PART_NAME(i8_multiply)(const i8_product *p) {
   for (int64_t task = base_call_first(p->call, tasks); task < tasks; task = base_call_next(p->call, task, tasks)) {
     const int64_t which = task / parts, part = task % parts, first = which * chunk;
     const int64_t count = base_min_i64(chunk, p->m - first);
-    const byte_x *x = lies ? (const byte_x *)p->x + first * p->x_pitch : rows;
+    const byte_x *x = lies ? (const byte_x *)p->x + first * x_pitch : rows;
     if (!lies && which != copied) copy_rows(p, first, count, rows);
     if (shifts && which != copied) {
-      const product_tile t = {
-          .a = {x}, .a_pitch = (lies ? p->x_pitch : pitch) * (int64_t)sizeof *x, .run = run, .runs = 1};
+      const product_tile t = {.a = {x}, .a_pitch = x_pitch * (int64_t)sizeof *x, .run = run, .runs = 1};
       KERN_PART_NAME(i8_shifts)(p, &t, p->l.k, count, shifts);
     }
     copied = which;
     const int64_t panel = quads * part / parts * PANELS, end = quads * (part + 1) / parts * PANELS;
-    KERN_PART_NAME(i8_multiply_rows)(&f, x, lies ? p->x_pitch : pitch, first, count, panel, base_min_i64(end, panels));
+    KERN_PART_NAME(i8_multiply_rows)(&f, x, x_pitch, first, count, panel, base_min_i64(end, panels));
   }
   return TD_OK;
 }

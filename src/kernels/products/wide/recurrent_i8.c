@@ -42,7 +42,7 @@ static void quantise_state(const recurrent_layer *l, const float *state, byte_x 
     total = vi_add(total, bytes);
   }
   b_store_i32(lanes, total);
-  V_FOR(i, V_LANES) range->sum += lanes[i];
+  for (int64_t i = 0; i < V_LANES; i++) range->sum += lanes[i];
   range->sum -= (int32_t)(base_ceil_div(l->hidden, V_LANES) * V_LANES) * range->zero;
 }
 

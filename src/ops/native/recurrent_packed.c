@@ -254,8 +254,8 @@ static void widen_bytes(float *to, const base_call *call, const kern_recurrent *
   const int64_t wide = layout->gates * layout->panel;
   kern_i8_layout l;
   if (!kern_recurrent_bytes(layout, layout->hidden, base_attr_int(call->attrs, KERN_LSTM_DEPTH), &l)) return;
-  const float *scales = (const float *)(const void *)r + l.columns;
-  const int32_t *shifts = (const int32_t *)(const void *)r + 2 * l.columns;
+  const base_f32 *scales = (const base_f32 *)(const void *)r + l.columns;
+  const base_i32 *shifts = (const base_i32 *)(const void *)r + 2 * l.columns;
   for (int64_t panel = 0; panel < l.columns / wide; panel++)
     for (int64_t k = 0; k < layout->hidden; k++)
       for (int64_t i = 0, column = panel * wide; i < wide; i++, column++)

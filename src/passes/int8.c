@@ -1,6 +1,7 @@
 /* int8.c -- products of 8-bit integers are taken as such, with their scales, where a level has kernels for bytes:
  *
  *     mul(_to_copy(matmul_integer(q, W, zero)), mul(scale, s)) -> linear_i8(x, W, s)
+ *     mul(_to_copy(conv_integer(q, W, zero)), mul(scale, s))   -> first(conv_i8(last(x), W, s))
  *     matmul(dequantize(q, scale, zero), dequantize(W))        -> the same
  *     where q, scale, zero = dynamic_quantize_linear(x)
  *     convolution(dequantize(q), dequantize(W), b)         -> first(conv_i8(last(q), W, b)), scales as attributes; of
@@ -11,9 +12,10 @@
  *     quantize(conv_i8(...)) or of linear_i8               -> the same with a result of 8 bits
  *
  * where weights may be quantised from f32, first and last permute as the pass channels_last says; int8_between.c has
- * what stands between products. Scales and zero points may be casts of constants. Requires: a verified graph; comes
- * before constants are folded, which would make f32 of quantised weights. Keeps: types. Breaks: nothing but rounding:
- * sums are exact, their scales are multiplied in one order. */
+ * what stands between products. Scales and zero points may be casts of constants.
+ *
+ * Requires: a verified graph; comes before constants are folded, which would make f32 of quantised weights. Keeps:
+ * types. Breaks: nothing but rounding: sums are exact, their scales are multiplied in one order. */
 #include "ir/eval.h"
 #include "kernels/products/products.h"
 #include "passes/int8_priv.h"
@@ -164,13 +166,15 @@ bool passes_int8_find_stored(passes_edit *e, ir_value v, int8_stored *s) {
   return s->scales && passes_int8_find_optional(e, node, 2, &s->zeros);
 }
 
+/* Neither it nor what it is divided by leaves f32. */
+static bool is_scale(double scale) { return scale > 0 && isfinite((float)scale) && isfinite(1 / (float)scale); }
+
 bool passes_int8_scaled(const passes_edit *e, ir_value q, const base_tensor *scale, const base_tensor *zero,
                         int8_activation *a) {
   const ir_type *type = ir_type_of(e->graph, q);
   if (!scale || base_tensor_numel(scale) != 1 || (zero && base_tensor_numel(zero) != 1)) return false;
   *a = (int8_activation){q, type->dtype, passes_int8_number(scale, 0), zero ? (int64_t)passes_int8_number(zero, 0) : 0};
-  return passes_int8_is_bytes(type->dtype) && type->rank > 0 && a->scale > 0 && isfinite((float)a->scale) &&
-         isfinite(1 / (float)a->scale);
+  return passes_int8_is_bytes(type->dtype) && type->rank > 0 && is_scale(a->scale);
 }
 
 bool passes_int8_activation_of(const passes_edit *e, ir_value q, const base_tensor *scale, const base_tensor *zero,
@@ -197,10 +201,8 @@ bool passes_int8_find_channels(const passes_edit *e, const ir_node_def *node, co
       (node->in_count > 2 && node->in[2].id && !zeros) || (zeros && !are_alike(zeros)))
     return false;
   *a = (int8_activation){q, type->dtype, 1, zeros ? (int64_t)passes_int8_number(zeros, 0) : 0};
-  for (int64_t c = 0; c < scales->dims[0]; c++) {
-    const float scale = (float)passes_int8_number(scales, c);
-    if (!(scale > 0) || !isfinite(scale) || !isfinite(1 / scale)) return false;
-  }
+  for (int64_t c = 0; c < scales->dims[0]; c++)
+    if (!is_scale(passes_int8_number(scales, c))) return false;
   return passes_int8_is_bytes(type->dtype);
 }
 
@@ -576,10 +578,9 @@ static td_status visit_mul(passes_edit *e, ir_node id, const ir_node_def *node) 
   const origin from = windows ? origin_of_windows(w, &s) : origin_of_matrix(w, false, &s);
   product p = {.x = ranged_of(&quantise), .bias = IR_NO_VALUE};
   if (!take_scales(by, from.n, windows ? w->rank - 2 : 0, &scales)) return TD_OK;
-  const base_tensor t = *w;
   TRY(read_weights(e, &from, &p.w, &fits));
   if (!fits) return TD_OK;
-  return windows ? add_conv(e, id, &integers, &t, &p, NULL) : add_linear(e, id, &integers, &p, NULL);
+  return windows ? add_conv(e, id, &integers, w, &p, NULL) : add_linear(e, id, &integers, &p, NULL);
 }
 
 static td_status visit_qlinear_conv(passes_edit *e, ir_node id, const ir_node_def *node) {

@@ -74,27 +74,24 @@ static td_status rebuild(passes_edit *e, ir_node id, const product *p, const ir_
 
 /* ---- weights and their bias ---- */
 
-/* The layout of the weights that a product has. False: it has none, or channels of its x are not known. */
-static bool find_layout(const passes_edit *e, const product *p, kern_i8_layout *l) {
-  const ir_node_def *node = &p->node;
-  const ir_type *x = ir_type_of(e->graph, node->in[0]);
-  const int64_t panel = passes_int(node, "panel8"), depth = passes_int(node, "depth");
-  if (node->op->id == OP_td_matmul_i8) return false;
-  const base_dim channels = x->dims[p->image && passes_int(node, "channels_first") ? 1 : x->rank - 1];
+/* The layout of the weights that a convolution has. False: channels of its image are not known. */
+static bool find_layout(const passes_edit *e, const ir_node_def *conv, kern_i8_layout *l) {
+  const ir_type *x = ir_type_of(e->graph, conv->in[0]);
+  const base_dim channels = x->dims[passes_int(conv, "channels_first") ? 1 : x->rank - 1];
   kern_conv c;
   bool depthwise;
-  if (!base_dim_known(channels)) return false;
-  if (!p->image) return kern_i8_layout_of(passes_int(node, "n"), channels, panel, depth, l);
-  if (!kern_conv_window(node->attrs, x->rank, channels, &c)) return false;
+  if (!base_dim_known(channels) || !kern_conv_window(conv->attrs, x->rank, channels, &c)) return false;
   const kern_i8_window window = kern_i8_window_of(&c);
-  return kern_i8_window_layout(&window, panel, depth, l, &depthwise);
+  return kern_i8_window_layout(&window, passes_int(conv, "panel8"), passes_int(conv, "depth"), l, &depthwise);
 }
 
 /* x_scale w (sum + bias) a + d = x_scale w a (sum + bias + d / (x_scale w a)), w the scale of a channel's weights: the
- * last term is rounded to an integer. False: a channel has none that is in range, and its bias is as it was. */
+ * last term is rounded to an integer. False: x_scale is found at each call, or a channel has no such term in range; and
+ * the bias is as it was. */
 static bool add_shifts(const kern_i8_layout *l, double x_scale, const base_f32 *scales, const float *shift,
                        base_i32 *bias) {
   const int64_t channels = l->groups * l->n;
+  if (x_scale <= 0) return false;
   for (int pass = 0; pass < 2; pass++)
     for (int64_t c = 0; c < channels; c++) {
       const int64_t at = kern_i8_column(l, c);
@@ -105,21 +102,21 @@ static bool add_shifts(const kern_i8_layout *l, double x_scale, const base_f32 *
   return true;
 }
 
-/* The product's weights again: their scales times `factors` (NULL: as they are), and these shifts in the bias. *whole
- * false: those are as they were, for one is in no range. *packed of id 0: nothing is known of the weights. */
-static td_status repack(passes_edit *e, const product *p, const float *factors, const float *shifts, ir_value *packed,
-                        bool *whole) {
-  const base_tensor *from = passes_constant(e, &p->node, 1);
+/* A convolution's weights again: their scales times `factors`, and these shifts (NULL: none) in the bias. *whole false:
+ * they are not there. *packed of id 0: nothing is known of the weights. */
+static td_status repack(passes_edit *e, const ir_node_def *conv, const float *factors, const float *shifts,
+                        ir_value *packed, bool *whole) {
+  const base_tensor *from = passes_constant(e, conv, 1);
   kern_i8_layout l;
   *packed = IR_NO_VALUE;
-  if (!find_layout(e, p, &l) || l.k > KERN_I8_MAX_K / 4 || !from || base_tensor_numel(from) != l.size) return TD_OK;
+  if (!find_layout(e, conv, &l) || l.k > KERN_I8_MAX_K / 4 || !from || base_tensor_numel(from) != l.size) return TD_OK;
   uint8_t *to = base_arena_alloc_uncleared(e->graph->constants, (size_t)l.size, 64);
   if (!to) return base_no_memory(e->err, "packed weights");
   memcpy(to, from->data, (size_t)l.size);
   base_f32 *scales = (base_f32 *)(void *)to + l.columns;
   base_i32 *bias = (base_i32 *)(void *)to + 2 * l.columns;
-  for (int64_t c = 0; factors && c < l.groups * l.n; c++) scales[kern_i8_column(&l, c)] *= factors[c];
-  *whole = add_shifts(&l, passes_float(&p->node, "x_scale"), scales, shifts, bias);
+  for (int64_t c = 0; c < l.groups * l.n; c++) scales[kern_i8_column(&l, c)] *= factors[c];
+  *whole = !shifts || add_shifts(&l, passes_float(conv, "x_scale"), scales, shifts, bias);
   const base_tensor t = base_tensor_of(to, TD_U8, 1, &l.size);
   return ir_add_constant(e->graph, &t, NULL, packed, e->err);
 }
@@ -214,16 +211,16 @@ static td_status quantize_channels(passes_edit *e, ir_node id, const ir_node_def
   const bool biased = p.node.in_count > KERN_IN_BIAS && p.node.in[KERN_IN_BIAS].id;
   const base_tensor *bias = biased ? passes_constant(e, &p.node, KERN_IN_BIAS) : NULL;
   if (biased && (!bias || base_tensor_numel(bias) != channels)) return TD_OK;
-  float *factors = base_new(e->scratch, float, (size_t)channels), *none = base_new(e->scratch, float, (size_t)channels),
+  float *factors = base_new(e->scratch, float, (size_t)channels),
         *own = base_new(e->graph->constants, float, (size_t)channels);
-  if (!factors || !none || !own) return base_no_memory(e->err, "scales");
+  if (!factors || !own) return base_no_memory(e->err, "scales");
   for (int64_t c = 0; c < channels; c++) {
     factors[c] = (float)(1 / passes_int8_number(scales, c));
     own[c] = bias ? (float)passes_int8_number(bias, c) * factors[c] : 0;
   }
   const base_tensor shifts = base_tensor_of(own, TD_F32, 1, &channels);
   in[0] = p.node.in[0];
-  TRY(repack(e, &p, factors, none, &in[1], &whole));
+  TRY(repack(e, &p.node, factors, NULL, &in[1], &whole));
   if (!in[1].id) return TD_OK;
   TRY(ir_add_constant(e->graph, &shifts, NULL, &in[KERN_IN_BIAS], e->err));
   const base_arg args[] = {ARG_FLOAT("y_scale", 1), ARG_INT("y_zero", y.zero), ARG_BOOL("y_signed", y.dtype == TD_I8)};
@@ -264,7 +261,7 @@ td_status passes_int8_visit_norm(passes_edit *e, ir_node id, const ir_node_def *
   TRY(passes_norm_vectors(e, &norm, channels, vectors, &fits));
   if (!fits) return TD_OK;
   in[0] = p.node.in[0];
-  TRY(repack(e, &p, vectors[0].data, vectors[1].data, &in[1], &whole));
+  TRY(repack(e, &p.node, vectors[0].data, vectors[1].data, &in[1], &whole));
   if (!in[1].id) return TD_OK;
   if (!whole) TRY(ir_add_constant(e->graph, &vectors[1], NULL, &in[2], e->err));
   return rebuild(e, id, &p, in, whole ? 2 : 3, NULL, 0);

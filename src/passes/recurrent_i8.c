@@ -17,8 +17,7 @@ enum { X, W, R, BIAS, GATES = 4 };
 /* Bytes [directions, k, gates * hidden], whose scales and zero points are one for each direction, or (rank 3) for each
  * of its columns. */
 typedef struct weights {
-  base_tensor q, scales, zeros;
-  bool shifted; /* there are zero points */
+  const base_tensor *q, *scales, *zeros; /* zeros: NULL: none */
 } weights;
 
 static bool are_points(const base_tensor *t, const base_tensor *q) {
@@ -33,31 +32,28 @@ static bool find_weights(passes_edit *e, const ir_node_def *node, uint32_t opera
   const ir_node_def *permute = passes_producer(e, node->in[operand], OP_aten_permute);
   if (!permute || !passes_order(permute, 3, order) || memcmp(order, swap, sizeof swap) != 0) return false;
   const ir_node_def *from = passes_dequantised(e, permute->in[0]);
-  const base_tensor *q = from ? passes_constant(e, from, 0) : NULL, *scales = q ? passes_constant(e, from, 1) : NULL,
-                    *zeros;
-  if (!scales || !passes_int8_find_optional(e, from, 2, &zeros) || !passes_int8_is_bytes(q->dtype) || q->rank != 3 ||
-      !base_tensor_contiguous(q) || !are_points(scales, q) || (zeros && !are_points(zeros, q)))
-    return false;
-  *w = (weights){.q = *q, .scales = *scales, .shifted = zeros};
-  if (zeros) w->zeros = *zeros;
-  return true;
+  w->q = from ? passes_constant(e, from, 0) : NULL;
+  w->scales = w->q ? passes_constant(e, from, 1) : NULL;
+  return w->scales && passes_int8_find_optional(e, from, 2, &w->zeros) && passes_int8_is_bytes(w->q->dtype) &&
+         w->q->rank == 3 && base_tensor_contiguous(w->q) && are_points(w->scales, w->q) &&
+         (!w->zeros || are_points(w->zeros, w->q));
 }
 
 /* Of a row of td::lstm's weights: direction * gates * hidden + the column of that direction's bytes. */
 static double point(const weights *w, const base_tensor *t, int64_t row) {
-  const int64_t columns = w->q.dims[2];
+  const int64_t columns = w->q->dims[2];
   return passes_int8_number(t, t->rank < 3 ? row / columns : row);
 }
-static int64_t zero_of(const weights *w, int64_t row) { return w->shifted ? (int64_t)point(w, &w->zeros, row) : 0; }
+static int64_t zero_of(const weights *w, int64_t row) { return w->zeros ? (int64_t)point(w, w->zeros, row) : 0; }
 
 /* The byte of a row, as it is stored. */
 static uint8_t byte_of(const weights *w, int64_t row, int64_t k) {
-  const int64_t columns = w->q.dims[2], direction = row / columns;
-  return ((const uint8_t *)w->q.data)[(direction * w->q.dims[1] + k) * columns + row % columns];
+  const int64_t columns = w->q->dims[2], direction = row / columns;
+  return ((const uint8_t *)w->q->data)[(direction * w->q->dims[1] + k) * columns + row % columns];
 }
 
 static bool fits(const weights *w, const kern_recurrent *layout) {
-  return w->q.dims[0] == layout->directions && w->q.dims[2] == GATES * layout->hidden;
+  return w->q->dims[0] == layout->directions && w->q->dims[2] == GATES * layout->hidden;
 }
 
 static td_status add_constant(passes_edit *e, void *data, td_dtype dtype, int32_t rank, const int64_t *dims,
@@ -69,7 +65,7 @@ static td_status add_constant(passes_edit *e, void *data, td_dtype dtype, int32_
 /* W as a matrix [k, columns of a packed layer's sums], with a scale and zero point for each: dequantised. */
 static td_status add_matrix(passes_edit *e, ir_node id, const weights *w, const kern_recurrent *layout,
                             ir_value *value) {
-  const int64_t columns = kern_recurrent_columns(layout), k = w->q.dims[1], dims[] = {k, columns};
+  const int64_t columns = kern_recurrent_columns(layout), k = w->q->dims[1], dims[] = {k, columns};
   base_arena *arena = e->graph->constants;
   uint8_t *bytes = base_new(arena, uint8_t, (size_t)(k * columns)), *zeros = base_new(arena, uint8_t, (size_t)columns);
   float *scales = base_new(arena, float, (size_t)columns);
@@ -77,13 +73,13 @@ static td_status add_matrix(passes_edit *e, ir_node id, const weights *w, const 
   ir_value in[3];
   for (int64_t column = 0; bytes && zeros && scales && column < columns; column++) {
     const int64_t row = kern_recurrent_row(layout, column);
-    scales[column] = row < 0 ? 1 : (float)point(w, &w->scales, row);
+    scales[column] = row < 0 ? 1 : (float)point(w, w->scales, row);
     zeros[column] = row < 0 ? 0 : (uint8_t)zero_of(w, row);
     for (int64_t i = 0; i < k; i++) bytes[i * columns + column] = row < 0 ? 0 : byte_of(w, row, i);
   }
-  TRY(add_constant(e, bytes, w->q.dtype, 2, dims, &in[0]));
+  TRY(add_constant(e, bytes, w->q->dtype, 2, dims, &in[0]));
   TRY(add_constant(e, scales, TD_F32, 1, &columns, &in[1]));
-  TRY(add_constant(e, zeros, w->q.dtype, 1, &columns, &in[2]));
+  TRY(add_constant(e, zeros, w->q->dtype, 1, &columns, &in[2]));
   const ir_new_node spec = {.in = in, .in_count = 3, .args = args, .arg_count = 2};
   return passes_add(e, id, OP_td_dequantize_linear, spec, NULL, value);
 }
@@ -124,7 +120,7 @@ static td_status add_inputs(passes_edit *e, ir_node id, const weights *w, const 
 /* R for the kernel; bytes without a sign become such with one, and their zero points so, too. */
 static td_status pack_states(passes_edit *e, const weights *w, const kern_i8_layout *l, const kern_recurrent *layout,
                              ir_value *packed) {
-  const int64_t columns = l->groups * l->n, flip = w->q.dtype == TD_U8 ? 128 : 0;
+  const int64_t columns = l->groups * l->n, flip = w->q->dtype == TD_U8 ? 128 : 0;
   int8_t *values = base_new(e->scratch, int8_t, (size_t)(columns * l->k));
   float *scales = base_new(e->scratch, float, (size_t)columns);
   int32_t *zeros = base_new(e->scratch, int32_t, (size_t)columns);
@@ -133,7 +129,7 @@ static td_status pack_states(passes_edit *e, const weights *w, const kern_i8_lay
   for (int64_t column = 0; column < columns; column++) {
     const int64_t row = kern_recurrent_row(layout, column);
     if (row < 0) continue;
-    scales[column] = (float)point(w, &w->scales, row);
+    scales[column] = (float)point(w, w->scales, row);
     zeros[column] = (int32_t)(zero_of(w, row) - flip);
     for (int64_t k = 0; k < l->k; k++) values[column * l->k + k] = (int8_t)(byte_of(w, row, k) ^ flip);
   }
@@ -149,12 +145,13 @@ static td_status visit_lstm(passes_edit *e, ir_node id, const ir_node_def *node)
       ir_type_of(e->graph, node->in[X])->rank != 3 || !find_weights(e, node, W, &w) || !find_weights(e, node, R, &r) ||
       !passes_int8_find_optional(e, node, BIAS, &bias))
     return TD_OK;
-  const kern_recurrent layout = {r.q.dims[0], GATES, r.q.dims[1], row->lanes};
+  const kern_recurrent layout = {r.q->dims[0], GATES, r.q->dims[1], row->lanes};
   const int64_t depth = kern_i8_depth(row);
   kern_i8_layout l;
   size_t count;
-  if (!fits(&w, &layout) || !fits(&r, &layout) || layout.hidden < 1 || w.q.dims[1] < 1 ||
-      !kern_recurrent_count(&layout, w.q.dims[1], &count) || !kern_recurrent_bytes(&layout, layout.hidden, depth, &l) ||
+  if (!fits(&w, &layout) || !fits(&r, &layout) || layout.hidden < 1 || w.q->dims[1] < 1 ||
+      !kern_recurrent_count(&layout, w.q->dims[1], &count) ||
+      !kern_recurrent_bytes(&layout, layout.hidden, depth, &l) ||
       (bias && (bias->dtype != TD_F32 || !base_tensor_contiguous(bias) ||
                 base_tensor_numel(bias) != 2 * layout.directions * GATES * layout.hidden)))
     return TD_OK;

@@ -150,6 +150,31 @@ static void dynamic_convolutions_keep_their_numbers(void **state) {
   }
 }
 
+/* Whose scale is found at each call, so that no shift is in units of it; below it, where its range is narrow. */
+static void a_norm_of_a_dynamic_convolution_is_added_in_f32(void **state) {
+  (void)state;
+  static const char *const leasts[] = {"0", "0.25"};
+  for (size_t i = 0; i < sizeof leasts / sizeof *leasts; i++) {
+    char text[1024];
+    snprintf(text, sizeof text,
+             "input %%0 \"x\": f32[2, 3, 5, 7]\n"
+             "const %%1: i8[2, 3, 1, 2] = {1, -2, 3, -4, 5, 6, -7, 8, -9, 10, -128, 127}\n"
+             "const %%2: f32[2] = {0.5, 0.25}\n"
+             "const %%3: f32[2] = {2, -4}\n"
+             "const %%4: f32[2] = {3, -5}\n"
+             "const %%5: f32[2] = {4, 1}\n"
+             "%%6, %%7, %%8 = td::dynamic_quantize_linear(%%0) {least = %s}\n"
+             "%%9 = td::dequantize_linear(%%6, %%7, %%8) {dtype = f32}\n"
+             "%%10 = td::dequantize_linear(%%1, %%2) {axis = 0, dtype = f32}\n"
+             "%%11 = aten::convolution(%%9, %%10, -)\n"
+             "%%12 = aten::_native_batch_norm_legit_no_training(%%11, %%3, %%4, %%2, %%5) {eps = 0}\n"
+             "output \"y\" %%12\n",
+             leasts[i]);
+    expect_same_numbers_on_levels(text);
+    assert_int_equal(changes_at("avx512_vnni", text), 2);
+  }
+}
+
 /* With and without kernels for bytes, at sizes around a vector and a chunk of rows, a scale for each column. */
 static void numbers_stay(void **state) {
   (void)state;
@@ -509,6 +534,7 @@ int main(void) {
                                      cmocka_unit_test(weights_beyond_a_byte_have_a_shift),
                                      cmocka_unit_test(weights_of_several_shifts_stay),
                                      cmocka_unit_test(dynamic_convolutions_keep_their_numbers),
+                                     cmocka_unit_test(a_norm_of_a_dynamic_convolution_is_added_in_f32),
                                      cmocka_unit_test(numbers_stay),
                                      cmocka_unit_test(static_products_keep_their_numbers),
                                      cmocka_unit_test(what_stands_between_products_stays_in_bytes),

@@ -304,5 +304,7 @@ V_INLINE void b_lookup(uint8_t *to, const uint8_t *from, const b_table *t, int64
   for (int64_t i = 0; i < n; i++) to[i] = t->bytes[from[i]];
 }
 #endif
+/* Weights of 1: b_dot adds elements of x by them. */
+V_INLINE vi b_ones(void) { return vi_set(BYTES_DEPTH == 4 ? 0x01010101 : 0x00010001); }
 enum { BYTES_ROW = BYTES_PANELS * V_LANES, BYTES_ROWS = 12 }; /* columns of a tile; its rows, at most */
 #endif

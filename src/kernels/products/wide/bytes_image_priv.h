@@ -128,6 +128,7 @@ static void add_shifts(const image_product *image, const product_tile *t, int64_
   enum { MOST_ROWS = 32 };
   const bytes_image *p = (const bytes_image *)image;
   int32_t shifts[MOST_ROWS];
+  BASE_ASSERT(rows <= MOST_ROWS);
   I8_NAME(i8_shifts)(&p->i8, t, image->c.group_in * image->c.axis[2].kernel, rows, shifts);
   I8_NAME(i8_add_to_rows)(t->sums, shifts, rows, panels);
 }

@@ -133,7 +133,7 @@ static void add_shifts(const job *j, const strip *s, int64_t pixel, int64_t pixe
   const kern_conv_axis *a = &j->c->axis[KERN_CONV_AXES - 1];
   const kern_i8_scales *scales = &j->f->p->s;
   const int64_t cell = j->cells * CELL_ELEMENTS, seen = a->kernel * j->cells * BYTES_DEPTH;
-  const vi ones = vi_set(sizeof(byte_x) == 1 ? 0x01010101 : 0x00010001);
+  const vi ones = b_ones();
   for (int64_t r = 0; r < pixels; r++)
     for (int64_t at = 0; at < s->n; at += V_LANES) {
       const byte_x *x = j->zipped + (pixel + r) * a->stride * cell + at * BYTES_DEPTH;

@@ -376,7 +376,7 @@ void KERN_PART_NAME(i8_add_to_rows)(float *sums, const int32_t *add, int64_t row
 }
 
 static __attribute__((noinline)) int32_t sum_of(const byte_x *x, int64_t n) {
-  const vi ones = vi_set(sizeof(byte_x) == 1 ? 0x01010101 : 0x00010001);
+  const vi ones = b_ones();
   vi sums = vi_set(0);
   int32_t lanes[V_LANES], sum = 0;
   int64_t i = 0;

@@ -303,6 +303,73 @@ const cli_command cli_profile = {
     .program = "treadle-debug",
 };
 
+static const cli_option bench_options[] = {
+    CLI_OPTION_THREADS,
+    CLI_OPTION_INTEROP,
+    CLI_OPTION_BATCH,
+    {"streams", "N", "split the batch over N streams, each with its own threads and samples", NULL, false},
+    CLI_OPTION_SHAPE,
+    CLI_OPTION_METHOD,
+    CLI_OPTION_SPECIALISE,
+    CLI_OPTION_NODE_COPIES,
+    CLI_OPTION_INPUT,
+    {"min-time", "SECONDS", "minimum seconds to time; default 1", NULL, false},
+    {"sweep", "SETTING", "vary one setting: a table, a plot, and the best value for latency and for throughput",
+     "threads instances batch streams", false},
+    {"instances", "N", "measure N concurrent processes, and their loss against one alone", NULL, false},
+    {"values", "LIST", "values of the swept setting, such as 1-4,8", NULL, false},
+    {"svg", "FILE", "draw the sweep", NULL, false},
+    {"layers", NULL, "also time each step: shortest time, rate, percent of its limit", NULL, false},
+    {"overhead", NULL, "also time runs with a profile being recorded, interleaved with runs without", NULL, false},
+    {"suite", "NAME", "instead of a model: layers of many models, each against its limit",
+     "all gemm conv depthwise attention norm reduce elementwise move recurrent fourier", false},
+    {"shapes", "FILE", "read the layers of the suite from FILE; format: bench/shapes/", NULL, false},
+    {"expect", "FILE", "fail if a layer falls below 80 % of its share of the limit in FILE", NULL, false},
+    {"record", "FILE", "write the shares of the limit to FILE", NULL, false},
+    CLI_OPTIONS_ENGINE,
+    CLI_OPTION_TRUSTED,
+    CLI_OPTION_TUNE,
+    CLI_OPTION_TIERED,
+    CLI_OPTION_TUNED,
+    CLI_OPTION_WEIGHTS,
+    CLI_OPTION_PREPROCESS,
+    CLI_OPTION_SEED,
+    CLI_OPTION_DEBUG_DIR,
+    CLI_OPTION_PERF,
+    CLI_OPTION_JSON,
+};
+
+const cli_command cli_bench = {
+    .name = "bench",
+    .operands = "[MODEL]",
+    .summary = "measure the latency of warm inferences",
+    .text =
+        "MODEL is a file or builtin:NAME. It is loaded, compiled, run once, warmed up, and then timed run by run\n"
+        "for --min-time seconds, longer if that gives few runs.\n"
+        "\n"
+        "The limit is the least time the machine can take, by the measured roofline (`treadle help roofline`):\n"
+        "for each step, the longer of its arithmetic at peak rate and its bytes at the bandwidth of the memory\n"
+        "level they are in. Algorithms that save arithmetic, such as Winograd's, can beat it.\n"
+        "\n"
+        "--suite measures layers of the benchmark models one at a time, for 0.05 seconds each or --min-time.\n"
+        "`builtin:layer:` followed by a line of the suite is a model of that layer.",
+    .examples =
+        "treadle bench net.onnx --threads 1\n"
+        "treadle bench net.onnx --threads 1 --layers\n"
+        "treadle bench builtin:efficientnet_lite0 --min-time 5 --json\n"
+        "treadle bench net.onnx --batch 8\n"
+        "treadle bench net.onnx --batch 8 --specialise batch=1,8\n"
+        "treadle bench net.onnx --sweep threads --svg threads.svg\n"
+        "treadle bench net.onnx --batch 8 --sweep streams\n"
+        "treadle bench net.onnx --instances 2\n"
+        "treadle bench --suite gemm --threads 1\n"
+        "treadle bench 'builtin:layer:conv 1x64x56x56 out=64 kernel=3 act=relu'",
+    .options = bench_options,
+    .option_count = sizeof bench_options / sizeof *bench_options,
+    .max_operands = 1,
+    .program = "treadle-debug",
+};
+
 static const cli_option compare_profiles_options[] = {CLI_OPTION_JSON};
 
 const cli_command cli_compare_profiles = {

@@ -3,6 +3,7 @@
 #define CLI_FAULTS_H
 #include "cli.h"
 
+td_status cli_run_bench(cli_args *args, td_error *err);
 td_status cli_run_bisect(cli_args *args, td_error *err);
 td_status cli_run_check(cli_args *args, td_error *err);
 td_status cli_run_compare(cli_args *args, td_error *err);

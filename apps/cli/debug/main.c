@@ -10,7 +10,7 @@ static const struct {
                 {&cli_bisect, cli_run_bisect},   {&cli_minify, cli_run_minify},
                 {&cli_replay, cli_run_replay},   {&cli_repro, cli_run_repro},
                 {&cli_profile, cli_run_profile}, {&cli_compare_profiles, cli_run_compare_profiles},
-                {&cli_inspect, cli_run_inspect}};
+                {&cli_inspect, cli_run_inspect}, {&cli_bench, cli_run_bench}};
 
 int main(int count, char **words) {
   for (int at = 0; at < count && at < 2; at++)
@@ -18,7 +18,7 @@ int main(int count, char **words) {
       if (strcmp(words[at], commands[i].command->name) == 0)
         return cli_execute(commands[i].command, commands[i].run, count - at - 1, words + at + 1);
   app_note(
-      "treadle-debug has the commands check, compare, bisect, minify, replay, repro, inspect, profile and "
-      "compare-profiles of `treadle`; see `treadle help`");
+      "treadle-debug has the commands check, compare, bisect, minify, replay, repro, inspect, profile, "
+      "compare-profiles and bench of `treadle`; see `treadle help`");
   return TD_BAD_ARGUMENT;
 }

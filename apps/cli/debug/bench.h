@@ -1,9 +1,9 @@
 /* bench.h -- timing runs of a session step by step and over streams. */
 #ifndef CLI_BENCH_H
 #define CLI_BENCH_H
+#include "cli/open.h"
 #include "common/roofline.h"
 #include "common/timing.h"
-#include "open.h"
 
 /* ---- batches over streams (streams.c) ---- */
 

@@ -5,7 +5,7 @@
  * between two layers. */
 #include <string.h>
 
-#include "options.h"
+#include "cli/options.h"
 #include "suite.h"
 #include "common/threads.h"
 #include "sys/sys.h"

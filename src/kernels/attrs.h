@@ -189,6 +189,13 @@ enum { KERN_ATTENTION_LIST(KERN_ATTR_POSITION) };
   X(KERN_ROWS_INTERLEAVED, BOOL, "interleaved", false)
 enum { KERN_ROWS_LIST(KERN_ATTR_POSITION) };
 
+/* td::linear_attention. */
+#define KERN_LINEAR_ATTENTION_LIST(X)                         \
+  X(KERN_LINEAR_ATTENTION_HEADS, INT, "heads", 1)             \
+  X(KERN_LINEAR_ATTENTION_QUERY_HEADS, INT, "query_heads", 1) \
+  X(KERN_LINEAR_ATTENTION_SCALE, FLOAT, "scale", 1)
+enum { KERN_LINEAR_ATTENTION_LIST(KERN_ATTR_POSITION) };
+
 /* td::lstm_packed and its relatives (recurrent.h); those of the last row are of one alone each. */
 #define KERN_RECURRENT_LIST(X)                       \
   X(KERN_RECURRENT_HIDDEN, INT, "hidden", 0)         \

@@ -375,7 +375,8 @@ static bool holds_samples(const subject *s, uint32_t i) {
   if (!splits(t) || t->rank < 1) return false;
   const bool repeats =
       i > 0 && !elementwise && t->dims[0] > 1 && out->dims[0] % t->dims[0] == 0; /* a mask of windows */
-  return (t->dims[0] == out->dims[0] || repeats) && (t->rank == out->rank || (i == 0 && !elementwise));
+  return (t->dims[0] == out->dims[0] || repeats) &&
+         (t->rank == out->rank || (!elementwise && (i == 0 || t->rank > out->rank)));
 }
 
 /* Views that keep the order of elements keep samples where there are as many: their operands name sizes of all. */

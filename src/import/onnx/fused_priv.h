@@ -12,4 +12,11 @@ ir_value onnx_channels_last(onnx_node *n, ir_value v);
 /* Between small integers and f32, one scale for all. A none `zero` is 0. */
 ir_value onnx_dequantise(onnx_node *n, ir_value x, ir_value scale, ir_value zero);
 ir_value onnx_quantise(onnx_node *n, ir_value x, ir_value scale, ir_value zero, td_dtype dtype);
+
+/* td::matmul_nbits. zeros, bias, groups: none where absent. `accuracy`: MatMulNBits's accuracy_level. */
+typedef struct onnx_nbits {
+  ir_value x, weights, scales, zeros, bias, groups;
+  int64_t k, n, bits, block, accuracy;
+} onnx_nbits;
+ir_value onnx_product_nbits(onnx_node *n, const onnx_nbits *p);
 #endif

@@ -1,5 +1,4 @@
-/* lower_attention_ms.c -- com.microsoft's attention operators, in terms of aten::scaled_dot_product_attention and (for
- * the one that owns its cache) td::group_query_attention. */
+/* lower_attention_ms.c -- com.microsoft's attention operators, in terms of aten::scaled_dot_product_attention. */
 #include "import/onnx/fused_priv.h"
 
 /* Elements [start, end) of `axis`. */
@@ -157,31 +156,10 @@ static void lower_multi_head(onnx_node *n) {
     if (onnx_wants(n, i)) onnx_out(n, i, out[i]);
 }
 
-/* ---- GroupQueryAttention ---- */
-
-static void lower_group_query(onnx_node *n) {
-  ir_value in[12], out[3] = {IR_NO_VALUE, IR_NO_VALUE, IR_NO_VALUE};
-  if (onnx_in_count(n) > 12) onnx_fail(n, TD_UNSUPPORTED, "quantised caches are not supported");
-  for (uint32_t i = 0; i < 12; i++) in[i] = onnx_in(n, i);
-  base_arg args[] = {ARG_INT("heads", onnx_attr_int(n, "num_heads", 1)),
-                     ARG_INT("kv_heads", onnx_attr_int(n, "kv_num_heads", 1)),
-                     ARG_FLOAT("scale", onnx_attr_float(n, "scale", 0)),
-                     ARG_FLOAT("softcap", onnx_attr_float(n, "softcap", 0)),
-                     ARG_BOOL("rotary", onnx_attr_int(n, "do_rotary", 0) != 0),
-                     ARG_BOOL("interleaved", onnx_attr_int(n, "rotary_interleaved", 0) != 0),
-                     ARG_INT("window", onnx_attr_int(n, "local_window_size", -1)),
-                     ARG_BOOL("smooth", onnx_attr_int(n, "smooth_softmax", 0) > 0)};
-  uint32_t ins = onnx_in_count(n) < 12 ? onnx_in_count(n) : 12, outs = onnx_out_count(n) > 1 ? 3 : 1;
-  onnx_emit_many(n, "td::group_query_attention", in, ins, args, 8, out, outs);
-  for (uint32_t i = 0; i < 3; i++)
-    if (onnx_wants(n, i)) onnx_out(n, i, out[i]);
-}
-
 ONNX_DECLARE(attention_ms);
 const onnx_lowering onnx_lower_attention_ms[] = {
     {"com.microsoft", "Attention", 1, lower_attention},
     {"com.microsoft", "QAttention", 1, lower_qattention},
     {"com.microsoft", "MultiHeadAttention", 1, lower_multi_head},
-    {"com.microsoft", "GroupQueryAttention", 1, lower_group_query},
 };
 ONNX_TABLE(attention_ms);

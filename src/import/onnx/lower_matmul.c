@@ -108,21 +108,35 @@ static const struct {
   bool bf16;
 } accuracies[] = {{16, false}, {32, false}, {16, false}, {16, true}, {8, true}};
 
+ir_value onnx_product_nbits(onnx_node *n, const onnx_nbits *p) {
+  const ir_value in[] = {p->x, p->weights, p->scales, p->zeros, p->bias, p->groups};
+  const bool known = p->accuracy >= 0 && p->accuracy < (int64_t)(sizeof accuracies / sizeof *accuracies);
+  uint32_t count = 6;
+  while (count > 3 && !in[count - 1].id) count--;
+  const base_arg args[] = {ARG_INT("k", p->k),
+                           ARG_INT("n", p->n),
+                           ARG_INT("bits", p->bits),
+                           ARG_INT("block_size", p->block),
+                           ARG_INT("x_bits", known ? accuracies[p->accuracy].bits : 32),
+                           ARG_BOOL("bf16", known && accuracies[p->accuracy].bf16)};
+  return onnx_emit(n, "td::matmul_nbits", in, count, args, 6);
+}
+
 /* a, b, scales, zero points, g_idx, bias. */
 static void lower_nbits(onnx_node *n) {
   if (onnx_attr_int(n, "weight_prepacked", 0)) onnx_fail(n, TD_UNSUPPORTED, "prepacked weights are not supported");
-  ir_value in[] = {onnx_in(n, 0), onnx_in(n, 1), onnx_in(n, 2), onnx_in(n, 3), onnx_in(n, 5), onnx_in(n, 4)};
-  const int64_t level = onnx_attr_int(n, "accuracy_level", 0);
-  const bool known = level >= 0 && level < (int64_t)(sizeof accuracies / sizeof *accuracies);
-  uint32_t count = 6;
-  while (count > 3 && !in[count - 1].id) count--;
-  const base_arg args[] = {ARG_INT("k", onnx_attr_int(n, "K", 0)),
-                           ARG_INT("n", onnx_attr_int(n, "N", 0)),
-                           ARG_INT("bits", onnx_attr_int(n, "bits", 4)),
-                           ARG_INT("block_size", onnx_attr_int(n, "block_size", 0)),
-                           ARG_INT("x_bits", known ? accuracies[level].bits : 32),
-                           ARG_BOOL("bf16", known && accuracies[level].bf16)};
-  onnx_out(n, 0, onnx_emit(n, "td::matmul_nbits", in, count, args, 6));
+  const onnx_nbits p = {.x = onnx_in(n, 0),
+                        .weights = onnx_in(n, 1),
+                        .scales = onnx_in(n, 2),
+                        .zeros = onnx_in(n, 3),
+                        .bias = onnx_in(n, 5),
+                        .groups = onnx_in(n, 4),
+                        .k = onnx_attr_int(n, "K", 0),
+                        .n = onnx_attr_int(n, "N", 0),
+                        .bits = onnx_attr_int(n, "bits", 4),
+                        .block = onnx_attr_int(n, "block_size", 0),
+                        .accuracy = onnx_attr_int(n, "accuracy_level", 0)};
+  onnx_out(n, 0, onnx_product_nbits(n, &p));
 }
 
 static void lower_gather_nbits(onnx_node *n) {

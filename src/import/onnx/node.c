@@ -5,6 +5,12 @@ ir_build *onnx_build(onnx_node *n) { return &n->b; }
 void onnx_take(onnx_node *n, td_status status) { ir_build_take(&n->b, status); }
 bool onnx_failed(const onnx_node *n) { return ir_build_failed(&n->b); }
 
+ir_value onnx_constant_in_place(onnx_node *n, const base_tensor *tensor) {
+  ir_value value = IR_NO_VALUE;
+  if (!onnx_failed(n)) onnx_take(n, ir_add_constant(n->im->graph, tensor, NULL, &value, n->im->err));
+  return value;
+}
+
 /* ---- the node ---- */
 
 int64_t onnx_opset(const onnx_node *n) { return n->record->impl.version; }

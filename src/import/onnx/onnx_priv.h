@@ -76,6 +76,8 @@ static inline const base_tensor *onnx_constant_of(onnx_node *n, ir_value v) {
 static inline ir_value onnx_constant(onnx_node *n, const base_tensor *tensor) {
   return ir_build_constant(onnx_build(n), tensor);
 }
+/* The same, its elements staying where they are: in the model's file or another constant. */
+ir_value onnx_constant_in_place(onnx_node *n, const base_tensor *tensor);
 static inline ir_value onnx_emit(onnx_node *n, const char *op, const ir_value *in, uint32_t in_count,
                                  const base_arg *args, uint32_t arg_count) {
   return ir_emit(onnx_build(n), op, in, in_count, args, arg_count);

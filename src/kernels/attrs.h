@@ -173,14 +173,16 @@ enum { KERN_GEMM_LIST(KERN_ATTR_POSITION) };
 enum { KERN_ATTENTION_PLAIN, KERN_ATTENTION_SAFE, KERN_ATTENTION_GUARDED };
 /* Masks are applied one after the other. Each is added to the scores, unless its bit of `replaces` is set: then, where
  * it is not 0, it stands in their place, whatever they are. `pairs`: products may be of operands rounded to bf16.
- * `left`: a query sees so many keys before its own place, and all where it is negative. */
+ * `left`: a query sees so many keys before its own place, and all where it is negative. `softcap`: where it is not 0, a
+ * score is softcap tanh(score / softcap) before masks are applied. */
 #define KERN_ATTENTION_LIST(X)                              \
   X(KERN_ATTENTION_SCALE, FLOAT, "scale", 1)                \
   X(KERN_ATTENTION_CAUSAL, BOOL, "causal", false)           \
   X(KERN_ATTENTION_ROWS, INT, "safe", KERN_ATTENTION_PLAIN) \
   X(KERN_ATTENTION_REPLACES, INT, "replaces", 0)            \
   X(KERN_ATTENTION_PAIRS, BOOL, "pairs", false)             \
-  X(KERN_ATTENTION_LEFT, INT, "left", -1)
+  X(KERN_ATTENTION_LEFT, INT, "left", -1)                   \
+  X(KERN_ATTENTION_SOFTCAP, FLOAT, "softcap", 0)
 enum { KERN_ATTENTION_LIST(KERN_ATTR_POSITION) };
 
 /* td::cache_rows, td::rotate_rows. */

@@ -40,7 +40,7 @@ typedef struct site {
   ir_value masks[MASKS]; /* or none; the first is met first, and so applied last */
   bool replaces[MASKS];  /* the mask stands in the place of scores where it is not 0 */
   ir_value row_scale;    /* of each row of scores besides; or none */
-  double scale;
+  double scale, softcap;
   bool causal;
   int64_t safe;          /* KERN_ATTENTION_...: rows that are no numbers */
   bool transposed;       /* values and result stand [.., size, keys] and [.., size, rows] */
@@ -288,11 +288,11 @@ static td_status attend(site *s, ir_value in[OPERANDS], ir_value *out) {
     TRY(passes_transpose_mask(s->e, s->at, mask, s->e->user, to));
     if (to->id != mask.id) passes_drop(s->e, mask);
   }
-  const base_arg args[] = {ARG_FLOAT("scale", s->scale), ARG_BOOL("causal", s->causal), ARG_INT("safe", s->safe),
-                           ARG_INT("replaces", replaces), ARG_BOOL("pairs", true)};
+  const base_arg args[] = {ARG_FLOAT("scale", s->scale),  ARG_BOOL("causal", s->causal),    ARG_INT("safe", s->safe),
+                           ARG_INT("replaces", replaces), ARG_FLOAT("softcap", s->softcap), ARG_BOOL("pairs", true)};
   const bool pairs = passes_precision(s->e, ir_node_of(s->e->graph, s->at)) == KERN_PRECISION_BF16 &&
                      passes_pairs_row(s->e->setting, KERN_ATTENTION);
-  return add(s, OP_td_attention, in, FIRST_MASK + masks, args, pairs ? 5 : 4, out);
+  return add(s, OP_td_attention, in, FIRST_MASK + masks, args, pairs ? 6 : 5, out);
 }
 
 /* The mask over scores of `rank` axes without those that go. */
@@ -607,8 +607,7 @@ static bool plain_sdpa(const passes_edit *e, const ir_node_def *node) {
     if (t->rank == 3 && (heads < 1 || !base_dim_known(t->dims[2]) || t->dims[2] % heads != 0)) return false;
     if (!base_dim_known(t->dims[t->rank - 1]) || t->dims[t->rank - 1] == 0) return false;
   }
-  return passes_float(node, "softcap") == 0 && passes_int(node, "left_window") < 0 &&
-         passes_int(node, "right_window") < 0;
+  return passes_int(node, "left_window") < 0 && passes_int(node, "right_window") < 0;
 }
 
 /* A mask that hides (bool) or adds, and has a column for every key. *fits: it can be had. */
@@ -635,6 +634,7 @@ static td_status visit_sdpa(passes_edit *e, ir_node id, const ir_node_def *def) 
   site s = {.e = e,
             .at = id,
             .scale = given ? passes_float(&node, "scale") : 1 / sqrt((double)size),
+            .softcap = passes_float(&node, "softcap"),
             .causal = passes_int(&node, "is_causal"),
             .safe = KERN_ATTENTION_SAFE};
   TRY(read_sdpa_mask(&s, node.in_count > SDPA_MASK ? node.in[SDPA_MASK] : IR_NO_VALUE, k->dims[k->rank - 2],

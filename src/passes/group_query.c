@@ -5,8 +5,8 @@
  *     v' = cache_rows(v, total, last, past v)
  *     y  = cached_attention(rotate_rows(q, last, cos, sin, positions), k', v', last)
  *
- * q, k and v may be slices of one value. Half precision is cast to f32, and the results back. Biases, sinks and soft
- * caps stay with the plain loops.
+ * q, k and v may be slices of one value. Half precision is cast to f32, and the results back. Sinks are operands of the
+ * attention, zeros where the softmax is smooth. Biases stay with the plain loops.
  * Requires: a verified graph. Keeps: types. Breaks: bit equality. */
 #include "passes/passes_priv.h"
 
@@ -28,10 +28,10 @@ static bool has_rank(const passes_edit *e, ir_value v, int32_t rank) {
   return !v.id || ir_type_of(e->graph, v)->rank == rank;
 }
 
-static bool is_supported(passes_edit *e, const ir_node_def *node, const site *s) {
+static bool is_supported(passes_edit *e, const site *s) {
   const ir_type *q = ir_type_of(e->graph, s->in[QUERY]);
   if (!base_is_float(q->dtype) || q->rank != 3 || !base_dim_known(q->dims[2])) return false;
-  if (s->in[BIAS].id || s->in[SINK].id || passes_int(node, "smooth") || passes_float(node, "softcap") > 0) return false;
+  if (s->in[BIAS].id || !has_rank(e, s->in[SINK], 1)) return false;
   if (!s->in[KEY].id != !s->in[VALUE].id || !s->in[LAST].id || !s->in[TOTAL].id) return false;
   if (!has_rank(e, s->in[KEY], 3) || !has_rank(e, s->in[VALUE], 3)) return false;
   if (!has_rank(e, s->in[PAST_KEY], 4) || !has_rank(e, s->in[PAST_VALUE], 4) || !has_rank(e, s->in[LAST], 1))
@@ -52,7 +52,7 @@ static void read_site(passes_edit *e, ir_node at, const ir_node_def *node, site 
 }
 
 static td_status widen(site *s) {
-  static const uint32_t floats[] = {QUERY, KEY, VALUE, PAST_KEY, PAST_VALUE, COS, SIN};
+  static const uint32_t floats[] = {QUERY, KEY, VALUE, PAST_KEY, PAST_VALUE, COS, SIN, SINK};
   for (size_t i = 0; i < sizeof floats / sizeof *floats; i++) {
     ir_value *v = &s->in[floats[i]];
     if (v->id) TRY(passes_cast(s->e, s->at, *v, TD_F32, v));
@@ -97,12 +97,22 @@ static td_status flatten_heads(site *s, ir_value v, ir_value *out) {
                     NULL, out);
 }
 
+static td_status read_sinks(site *s, const ir_node_def *node, ir_value *sinks) {
+  *sinks = s->in[SINK];
+  if (sinks->id || !passes_int(node, "smooth")) return TD_OK;
+  ir_value in[2];
+  TRY(ir_add_ints(s->e->graph, &s->heads, 1, &in[0], s->e->err));
+  TRY(ir_add_scalar(s->e->graph, TD_F32, 0, &in[1], s->e->err));
+  return passes_add(s->e, s->at, OP_aten_full, (ir_new_node){.in = in, .in_count = 2}, NULL, sinks);
+}
+
 static td_status add_attention(site *s, const ir_node_def *node, const ir_value *cache, ir_value *out) {
   static const int64_t tokens[] = {0, 2, 1, 3};
   const double scale = passes_float(node, "scale");
   const int64_t window = passes_int(node, "window"),
                 sizes[] = {s->heads, s->size}; /* a window's keys: the own one, too */
-  ir_value q[OPERANDS] = {s->in[QUERY], s->in[LAST]}, in[6] = {[5] = s->in[LAST]};
+  ir_value q[OPERANDS] = {s->in[QUERY], s->in[LAST]}, in[7] = {[5] = s->in[LAST]};
+  TRY(read_sinks(s, node, &in[6]));
   if (s->rotary) TRY(add_rows(s, OP_td_rotate_rows, q, 2, true, s->heads, &q[0]));
   const base_arg split[] = {ARG_INT("dim", 2), ARG_INTS("sizes", sizes, 2)};
   TRY(passes_add(s->e, s->at, OP_aten_unflatten, (ir_new_node){.in = q, .in_count = 1, .args = split, .arg_count = 2},
@@ -110,9 +120,10 @@ static td_status add_attention(site *s, const ir_node_def *node, const ir_value 
   for (uint32_t i = 0; i < 2; i++) TRY(passes_permute(s->e, s->at, cache[i], tokens, &in[1 + i]));
   const base_arg args[] = {ARG_FLOAT("scale", scale != 0 ? scale : 1 / sqrt((double)s->size)), ARG_BOOL("causal", true),
                            ARG_INT("safe", KERN_ATTENTION_SAFE),
-                           ARG_INT("left", window < 0 ? -1 : base_max_i64(window - 1, 0))};
-  TRY(passes_add(s->e, s->at, OP_td_cached_attention,
-                 (ir_new_node){.in = in, .in_count = 6, .args = args, .arg_count = 4}, NULL, out));
+                           ARG_INT("left", window < 0 ? -1 : base_max_i64(window - 1, 0)),
+                           ARG_FLOAT("softcap", passes_float(node, "softcap"))};
+  const ir_new_node spec = {.in = in, .in_count = in[6].id ? 7 : 6, .args = args, .arg_count = 5};
+  TRY(passes_add(s->e, s->at, OP_td_cached_attention, spec, NULL, out));
   return flatten_heads(s, *out, out);
 }
 
@@ -121,7 +132,7 @@ static td_status visit_group_query(passes_edit *e, ir_node id, const ir_node_def
   ir_value cache[2], y;
   site s;
   read_site(e, id, &node, &s);
-  if (!is_supported(e, &node, &s)) return TD_OK;
+  if (!is_supported(e, &s)) return TD_OK;
   TRY(widen(&s));
   TRY(unpack(&s));
   TRY(add_cache(&s, KEY, PAST_KEY, s.rotary, &cache[0]));

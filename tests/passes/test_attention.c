@@ -320,7 +320,7 @@ static void transpositions_go(void **state) {
                       "%7 = aten::unflatten(%1) {dim = 2, sizes = [3, 4]}: f32[2, 5, 3, 4]\n"
                       "%8 = aten::unflatten(%2) {dim = 2, sizes = [3, 4]}: f32[2, 5, 3, 4]\n"
                       "%9 = td::attention(%6, %7, %8, %3) {scale = 0.5, causal = false, safe = 0, replaces = 0, pairs "
-                      "= false, left = -1}: "
+                      "= false, left = -1, softcap = 0}: "
                       "f32[2, 5, 3, 4]\n"
                       "%10 = aten::view(%9, %5) {zero_copies = false}: f32[2, 5, 12]\n"
                       "output \"y\" %10\n");

@@ -110,7 +110,7 @@ static void two_products_become_one(void **state) {
                      "%15 = aten::unflatten(%12) {dim = 2, sizes = [2, 4]}: f32[2, 3, 2, 4]\n"
                      "%16 = aten::unflatten(%13) {dim = 2, sizes = [2, 4]}: f32[2, 3, 2, 4]\n"
                      "%17 = td::attention(%14, %15, %16) {scale = 0.5, causal = false, safe = 0, replaces = 0, pairs = "
-                     "false, left = -1}: f32[2, 3, 2, 4]\n"
+                     "false, left = -1, softcap = 0}: f32[2, 3, 2, 4]\n"
                      "output \"y\" %17\n",
                      2);
 }

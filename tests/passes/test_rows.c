@@ -53,7 +53,7 @@ static const char layer_of_rows[] =
     "%14 = aten::unflatten(%11) {dim = 2, sizes = [2, 2]}: f32[2, 5, 2, 2]\n"
     "%15 = aten::unflatten(%12) {dim = 2, sizes = [2, 2]}: f32[2, 5, 2, 2]\n"
     "%16 = td::attention(%13, %14, %15) {scale = 0.5, causal = false, safe = 0, replaces = 0, pairs = false, left = "
-    "-1}: f32[2, "
+    "-1, softcap = 0}: f32[2, "
     "1, 2, 2]\n"
     "%17 = aten::view(%16, %5) {zero_copies = false}: f32[2, 1, 4]\n"
     "%18 = td::linear(%17, %2, %3, %9) {trans_w = false, n = 4, panel = 0, strassen = false, pairs = false, act = "
@@ -104,7 +104,7 @@ static void masks_and_axes_follow(void **state) {
                 "%7 = aten::permute(%6) {dims = [1, 0, 2, 3]}: f32[n, 1, 2, 3]\n"
                 "%8 = aten::index_select(%2, %4) {dim = 1}: f32[2, 1, 6]\n"
                 "%9 = td::attention(%7, %1, %1, %8) {scale = 1, causal = false, safe = 0, replaces = 0, pairs = "
-                "false, left = -1}: f32[n, 1, 2, 3]\n"
+                "false, left = -1, softcap = 0}: f32[n, 1, 2, 3]\n"
                 "output \"y\" %9\n",
                 4);
 }
@@ -153,19 +153,19 @@ static void others_stay(void **state) {
               "output \"a\" %4\n"
               "output \"b\" %6\n");
   /* A view that divides the axis, and queries that see as much as their place allows. */
-  expect_same(
-      "rows",
-      "input %0 \"x\": f32[2, 6, 1, 3]\n"
-      "const %1: i64[3] = {4, 3, 3}\n"
-      "const %2: i64[] = {1}\n"
-      "%3 = aten::relu(%0): f32[2, 6, 1, 3]\n"
-      "%4 = aten::view(%3, %1) {zero_copies = false}: f32[4, 3, 3]\n"
-      "%5 = aten::index_select(%4, %2) {dim = 0}: f32[3, 3]\n"
-      "%6 = td::attention(%0, %0, %0) {scale = 1, causal = true, safe = 0, replaces = 0, pairs = false, left = -1}: "
-      "f32[2, 6, 1, 3]\n"
-      "%7 = aten::index_select(%6, %2) {dim = 1}: f32[2, 1, 3]\n"
-      "output \"a\" %5\n"
-      "output \"b\" %7\n");
+  expect_same("rows",
+              "input %0 \"x\": f32[2, 6, 1, 3]\n"
+              "const %1: i64[3] = {4, 3, 3}\n"
+              "const %2: i64[] = {1}\n"
+              "%3 = aten::relu(%0): f32[2, 6, 1, 3]\n"
+              "%4 = aten::view(%3, %1) {zero_copies = false}: f32[4, 3, 3]\n"
+              "%5 = aten::index_select(%4, %2) {dim = 0}: f32[3, 3]\n"
+              "%6 = td::attention(%0, %0, %0) {scale = 1, causal = true, safe = 0, replaces = 0, pairs = false, left = "
+              "-1, softcap = 0}: "
+              "f32[2, 6, 1, 3]\n"
+              "%7 = aten::index_select(%6, %2) {dim = 1}: f32[2, 1, 3]\n"
+              "output \"a\" %5\n"
+              "output \"b\" %7\n");
 }
 
 int main(void) {

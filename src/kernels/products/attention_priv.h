@@ -30,9 +30,10 @@ typedef struct attention_work {
   float *out;
   int64_t out_sample, out_head, out_row; /* steps of `out` */
   int64_t queries, keys, heads, groups, size, values;
-  float scale;
+  float scale, softcap;
   bool causal;
   const base_tensor *last;  /* of each sample, the last key that is in use; NULL: all keys are */
+  const float *sinks;       /* of each head; NULL: there are none */
   int64_t left;             /* keys that a query sees before its place; negative: all */
   int64_t places;           /* of the queries of a head: `queries`, or 1 where heads of a group are taken as queries */
   int64_t block;            /* queries of a task, at most ATTENTION_QUERIES */

@@ -9,12 +9,13 @@
  * hides key j from query i where j > i. kernels/attrs.h has what `safe` says of rows that are no
  * numbers, and `replaces` of masks that stand in the place of scores.
  *
- * td::cached_attention has one operand more, `last` [batch], integers: the last key of each sample that is in use.
+ * td::cached_attention has two operands more. `last` [batch], integers: the last key of each sample that is in use;
+ * `sinks` [heads]: scores that take part in a softmax and have no value.
  * Query i of `queries` stands in the place of key max(last + 1 - queries, 0) + i; so it is hidden from those behind. */
 #include "kernels/kernels.h"
 #include "ops/common/attention_priv.h"
 
-enum { Q, K, V, MASK, MORE, LAST };
+enum { Q, K, V, MASK, MORE, LAST, SINKS };
 enum { BATCH, ROWS, HEADS, SIZE }; /* dimensions of q, k and v */
 static const ir_attr attention_attrs[] = {KERN_ATTENTION_LIST(OPS_ATTR_ROW)};
 
@@ -69,7 +70,10 @@ static td_status infer_attention(ir_infer *ctx) {
   if (base_dim_known(q[HEADS]) && base_dim_known(k[HEADS]) && (k[HEADS] == 0 ? q[HEADS] : q[HEADS] % k[HEADS]) != 0)
     return ir_infer_fail(ctx, "%lld query heads do not share %lld key heads evenly", (long long)q[HEADS],
                          (long long)k[HEADS]);
+  const ir_info *sinks = ir_in(ctx, SINKS);
   TRY(check_last(ctx));
+  if (sinks && (sinks->type.rank != 1 || ops_dims_differ(sinks->type.dims[0], q[HEADS])))
+    return ir_infer_fail(ctx, "there is not one sink for each head");
   for (uint32_t i = MASK; i <= MORE; i++) TRY(check_mask(ctx, i, (base_dim[]){q[BATCH], q[HEADS], q[ROWS], k[ROWS]}));
   return ir_out(ctx, 0, TD_F32, 4, (base_dim[]){q[BATCH], q[ROWS], q[HEADS], v[SIZE]});
 }
@@ -126,6 +130,9 @@ static td_status attention_reference(const base_call *call) {
                  .mask_keys = k[ROWS]};
   if (!a.q.at || !a.k.at || !a.v.at) return base_no_memory(call->err, "scratch");
   TRY(read_last(call, &a));
+  a.softcap = (float)base_attr_float(call->attrs, KERN_ATTENTION_SOFTCAP);
+  a.sinks = base_in(call, SINKS) ? ops_dense_f32(call, SINKS) : NULL;
+  if (base_in(call, SINKS) && !a.sinks) return base_no_memory(call->err, "scratch");
   const int64_t scores[] = {q[BATCH], q[HEADS], q[ROWS], k[ROWS]},
                 replaces = base_attr_int(call->attrs, KERN_ATTENTION_REPLACES);
   for (uint32_t i = 0; i < ATTENTION_MASKS; i++) {
@@ -170,17 +177,22 @@ typedef struct token_case {
 static bool cached_cases(ir_case *c, uint32_t number) {
   static const struct {
     int64_t sizes[7], last[3], left;
-    bool causal;
+    bool causal, sinks;
+    double softcap;
   } rows[] = {
-      {{3, 1, 70, 8, 2, 16, 16}, {0, 33, 69}, -1, true}, /* a token each */
-      {{3, 1, 70, 8, 2, 16, 24}, {-1, 33, 69}, 20, true},
-      {{2, 1, 1200, 4, 4, 8, 8}, {3, 1130}, -1, false}, /* in several blocks */
-      {{2, 1, 1200, 4, 1, 8, 8}, {1199, 1130}, 700, true},
-      {{3, 5, 40, 4, 2, 16, 16}, {2, 4, 39}, -1, true}, /* a prompt that is padded, whole, behind others */
-      {{2, 130, 200, 2, 1, 8, 8}, {129, 199}, -1, true},
-      {{2, 130, 200, 2, 1, 8, 8}, {20, 150}, 9, true}, /* rows that see nothing */
-      {{2, 130, 700, 2, 2, 8, 8}, {129, 690}, 540, true},
-      {{1, 80, 80, 2, 2, 8, 8}, {79}, 3, false},
+      {{3, 1, 70, 8, 2, 16, 16}, {0, 33, 69}, -1, true, false, 0}, /* a token each */
+      {{3, 1, 70, 8, 2, 16, 24}, {-1, 33, 69}, 20, true, false, 0},
+      {{2, 1, 1200, 4, 4, 8, 8}, {3, 1130}, -1, false, false, 0}, /* in several blocks */
+      {{2, 1, 1200, 4, 1, 8, 8}, {1199, 1130}, 700, true, false, 0},
+      {{3, 5, 40, 4, 2, 16, 16}, {2, 4, 39}, -1, true, false, 0}, /* a prompt that is padded, whole, behind others */
+      {{2, 130, 200, 2, 1, 8, 8}, {129, 199}, -1, true, false, 0},
+      {{2, 130, 200, 2, 1, 8, 8}, {20, 150}, 9, true, false, 0}, /* rows that see nothing */
+      {{2, 130, 700, 2, 2, 8, 8}, {129, 690}, 540, true, false, 0},
+      {{1, 80, 80, 2, 2, 8, 8}, {79}, 3, false, false, 0},
+      {{3, 1, 70, 8, 2, 16, 16}, {-1, 33, 69}, -1, true, true, 0},
+      {{2, 1, 1200, 6, 1, 8, 8}, {1199, 1130}, 700, true, true, 1.5},
+      {{2, 130, 700, 2, 1, 8, 8}, {20, 690}, 9, true, true, 0},
+      {{2, 5, 40, 4, 2, 16, 16}, {4, 39}, -1, true, false, 2},
   };
   if (number >= OPS_COUNT(rows)) return false;
   const int64_t *n = rows[number].sizes;
@@ -188,10 +200,12 @@ static bool cached_cases(ir_case *c, uint32_t number) {
   ops_case_arg(c, ARG_BOOL("causal", rows[number].causal));
   ops_case_arg(c, ARG_INT("safe", KERN_ATTENTION_SAFE));
   ops_case_arg(c, ARG_INT("left", rows[number].left));
+  ops_case_arg(c, ARG_FLOAT("softcap", rows[number].softcap));
   return ops_case_in(c, TD_F32, OPS_DIMS(n[0], n[1], n[3], n[5]), OPS_NORMAL, 2 * number) &&
          ops_case_in(c, TD_F32, OPS_DIMS(n[0], n[2], n[4], n[5]), OPS_NORMAL, 2 * number + 1) &&
          ops_case_in(c, TD_F32, OPS_DIMS(n[0], n[2], n[4], n[6]), OPS_NORMAL, 2 * number + 2) && ops_case_absent(c) &&
-         ops_case_absent(c) && ops_case_ints(c, rows[number].last, (uint32_t)n[0]);
+         ops_case_absent(c) && ops_case_ints(c, rows[number].last, (uint32_t)n[0]) &&
+         (!rows[number].sinks || ops_case_in(c, TD_F32, OPS_DIMS(n[3]), OPS_NORMAL, 2 * number + 3));
 }
 
 static bool attention_cases(ir_case *c, uint32_t number) {
@@ -234,6 +248,7 @@ static bool attention_cases(ir_case *c, uint32_t number) {
   ops_case_arg(c, ARG_BOOL("causal", row->causal));
   ops_case_arg(c, ARG_INT("safe", number % 3));
   ops_case_arg(c, ARG_INT("replaces", row->replaces));
+  ops_case_arg(c, ARG_FLOAT("softcap", number % 5 == 3 ? 0.75 : 0));
   return ops_case_in(c, TD_F32, OPS_DIMS(n[0], n[1], n[3], n[5]), OPS_NORMAL, 2 * number) &&
          ops_case_in(c, TD_F32, OPS_DIMS(n[0], n[2], n[4], n[5]), OPS_NORMAL, 2 * number + 1) &&
          ops_case_in(c, TD_F32, OPS_DIMS(n[0], n[2], n[4], n[6]), OPS_NORMAL, 2 * number + 2) &&
@@ -258,7 +273,7 @@ const ir_op ops_attention_tokens[] = {
      .atol = 1e-5f},
     {.id = OPERATOR(td, cached_attention),
      .min_in = 3,
-     .max_in = 6,
+     .max_in = 7,
      .out_count = 1,
      .attrs = attention_attrs,
      .attr_count = OPS_COUNT(attention_attrs),

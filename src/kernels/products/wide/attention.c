@@ -12,7 +12,7 @@
 #include "kernels/products/attention_tile_priv.h"
 #include "kernels/simd/math_priv.h"
 
-enum { Q, K, V, MASK, LAST = MASK + ATTENTION_MASKS };
+enum { Q, K, V, MASK, LAST = MASK + ATTENTION_MASKS, SINKS };
 enum {
   QUERIES = ATTENTION_QUERIES,
   PITCH = ATTENTION_PITCH,
@@ -261,7 +261,27 @@ static void clear_rows(const attention_work *w, int64_t queries, attention_outpu
 /* Rows that see no key. */
 static void fill_rows(const attention_work *w, int64_t queries, attention_output out) {
   for (int64_t i = 0; i < queries; i++)
-    for (int64_t e = 0; e < w->values; e++) out.at[i * out.pitch + e] = w->rows == KERN_ATTENTION_PLAIN ? NAN : 0;
+    for (int64_t e = 0; e < w->values; e++)
+      out.at[i * out.pitch + e] = w->rows == KERN_ATTENTION_PLAIN && !w->sinks ? NAN : 0;
+}
+
+/* What rows have seen before the first key: nothing, or the sink of their head. Where all queries stand in one place,
+ * they are heads. */
+static void begin_rows(const attention_work *w, int64_t h, int64_t first, int64_t queries) {
+  for (int64_t i = 0; i < QUERIES; i++) {
+    const float *sink = w->sinks && i < queries ? w->sinks + (w->places == 1 ? h * w->queries + first + i : h) : NULL;
+    w->most[i] = sink ? *sink : -INFINITY;
+    w->sum[i] = w->most[i] == -INFINITY ? 0 : 1;
+  }
+}
+
+static void cap_scores(const attention_work *w, int64_t count, int64_t queries) {
+  const vf cap = v_set(w->softcap), inverse = v_set(1 / w->softcap);
+  for (int64_t j = 0; j < count; j++)
+    for (int64_t i = 0; i < queries; i += V_LANES) {
+      float *score = w->scores + j * PITCH + i;
+      v_store(score, v_mul(cap, v_tanh(v_mul(v_load(score), inverse))));
+    }
 }
 
 /* Keys of sample `b` that are in use. */
@@ -278,7 +298,7 @@ static void attend(const attention_work *w, const attention_products *p, int64_t
   const int64_t end = w->causal ? base_min_i64(used, place + (alike ? 1 : queries)) : used;
   const int64_t start = w->left < 0 ? 0 : base_max_i64(place - w->left, 0);
   attention_output out = {w->out + b * w->out_sample + h * w->out_head + first * w->out_row, w->out_row};
-  for (int64_t i = 0; i < QUERIES; i++) w->most[i] = -INFINITY, w->sum[i] = 0;
+  begin_rows(w, h, first, queries);
   if (start >= end) {
     fill_rows(w, queries, out);
     return;
@@ -290,6 +310,7 @@ static void attend(const attention_work *w, const attention_products *p, int64_t
     const int ends = (j == start ? ATTENTION_BEGIN : 0) | (j + count == end ? ATTENTION_END : 0);
     mask_rows masks[ATTENTION_MASKS];
     p->multiply_keys(w, j, count, queries);
+    if (w->softcap != 0) cap_scores(w, count, queries);
     int mask_count = take_masks(w, b, h, first, queries, j, count, masks);
     if (!alike) hide_keys(w, count, queries, j - place);
     soften(w, masks, mask_count, count, queries);
@@ -387,6 +408,8 @@ td_status KERN_NAME(attention_by)(const base_call *call, const attention_product
                       .size = q[ATTENTION_SIZE],
                       .values = base_in(call, V)->dims[ATTENTION_SIZE],
                       .scale = (float)base_attr_float(call->attrs, KERN_ATTENTION_SCALE),
+                      .softcap = (float)base_attr_float(call->attrs, KERN_ATTENTION_SOFTCAP),
+                      .sinks = base_in(call, SINKS) ? base_in(call, SINKS)->data : NULL,
                       .causal = base_attr_int(call->attrs, KERN_ATTENTION_CAUSAL) != 0,
                       .rows = base_attr_int(call->attrs, KERN_ATTENTION_ROWS),
                       .last = base_in(call, LAST),

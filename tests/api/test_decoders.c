@@ -469,6 +469,75 @@ static void a_mixture_of_4_bits(void **state) {
   weights_of_4_bits(32, false); /* a scale per row */
 }
 
+/* ---- positions and codes ---- */
+
+/* Of 4 angles the first two are of time, then one each of height and width; interleaved time, height, width, time. */
+static void three_positions(void **state) {
+  (void)state;
+  enum { HALF = 4, PLACES_OF = 8 };
+  static const int64_t streams[2][HALF] = {{0, 0, 1, 2}, {0, 1, 2, 0}}, sections[] = {2, 1, 1};
+  for (int64_t layout = 0; layout < 2; layout++) {
+    base_text g = message(), attrs = message(), ints = message();
+    float cosine[MOST], sine[MOST], x[2 * 2 * HALF], want[2 * 2 * HALF];
+    const int64_t table[] = {PLACES_OF, HALF}, positions[] = {0, 5, 3, 1, 7, 2};
+    put_input(&g, "x", DIMS(1, 1, 2, 2 * HALF));
+    put_value_as(&g, 11, "positions", 7, DIMS(3, 1, 2));
+    put_floats_of(&g, "cos", 2, table, 1, 30, cosine);
+    put_floats_of(&g, "sin", 2, table, 1, 31, sine);
+    fmt_put_str(&ints, 1, "mrope_section");
+    for (int i = 0; i < 3; i++) fmt_put_int(&ints, 8, sections[i]);
+    fmt_put_int(&ints, 20, 7);
+    put(&attrs, 5, &ints);
+    put_attr_int(&attrs, "mrope_layout", layout);
+    base_text model = node_model(&g, "MRotaryEmbedding", "x,positions,cos,sin", "y", &attrs);
+    runner r = start(&model, "native");
+    int64_t count;
+    fill(x, 2 * 2 * HALF, 32);
+    for (int64_t row = 0; row < 2; row++)
+      for (int64_t i = 0; i < HALF; i++) {
+        const int64_t at = positions[streams[layout][i] * 2 + row] * HALF + i, a = row * 2 * HALF + i, b = a + HALF;
+        want[a] = x[a] * cosine[at] - x[b] * sine[at];
+        want[b] = x[a] * sine[at] + x[b] * cosine[at];
+      }
+    give(&r, 0, TD_F32, 4, (int64_t[]){1, 1, 2, 2 * HALF}, x);
+    give(&r, 1, TD_I64, 3, (int64_t[]){3, 1, 2}, positions);
+    run(&r);
+    expect_near(result(&r, 0, &count), want, 2 * 2 * HALF, "three positions");
+    stop(&r);
+    base_text_free(&model);
+  }
+}
+
+/* Codes 15, 7, 0 of NF4 are 1, 0 and -1; of FP4 codes 3, 12, 5 are 1, -1/3 and 1/2. 3 columns of 3 have a spare half.
+ */
+static void codes_of_4_bits(void **state) {
+  (void)state;
+  static const uint8_t codes[2][5] = {{0xf7, 0x07, 0xf0, 0xf7, 0x00}, {0x3c, 0x53, 0xc5, 0x33, 0x50}};
+  static const float values[2][9] = {{1, 0, -1, 0, 1, -1, 1, 0, -1},
+                                     {1, -1 / 3.0f, 0.5f, 1, -1 / 3.0f, 0.5f, 1, 1, 0.5f}};
+  static const float most[] = {2}, a[] = {1, 10, 100};
+  for (int64_t type = 0; type < 2; type++) {
+    base_text g = message(), attrs = message();
+    float want[3] = {0};
+    int64_t count;
+    put_input(&g, "a", DIMS(1, 3));
+    put_weights(&g, "b", U8, DIMS(5), codes[!type], 5);
+    put_floats(&g, "most", 1, most);
+    put_attr_int(&attrs, "N", 3);
+    put_attr_int(&attrs, "K", 3);
+    put_attr_int(&attrs, "block_size", 16);
+    put_attr_int(&attrs, "quant_type", type);
+    base_text model = node_model(&g, "MatMulBnb4", "a,b,most", "y", &attrs);
+    runner r = start(&model, "native");
+    for (int i = 0; i < 9; i++) want[i / 3] += a[i % 3] * values[!type][i] * most[0];
+    give(&r, 0, TD_F32, 2, (int64_t[]){1, 3}, a);
+    run(&r);
+    expect_near(result(&r, 0, &count), want, 3, "codes of 4 bits");
+    stop(&r);
+    base_text_free(&model);
+  }
+}
+
 /* ---- what is refused ---- */
 
 static void expect_refused(const char *op, const char *in, const char *attr, int64_t value, const char *what) {
@@ -508,6 +577,8 @@ int main(void) {
       cmocka_unit_test(a_mixture_of_4_bits),
       cmocka_unit_test(what_is_not_there_is_refused),
       cmocka_unit_test(memory_may_lack),
+      cmocka_unit_test(three_positions),
+      cmocka_unit_test(codes_of_4_bits),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

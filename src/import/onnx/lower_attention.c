@@ -1,4 +1,4 @@
-/* lower_attention.c -- ONNX's Attention and RotaryEmbedding. */
+/* lower_attention.c -- ONNX's Attention, and rotary embeddings. */
 #include "import/onnx/onnx_priv.h"
 
 /* q, k, v, mask, past key, past value, valid keys. */
@@ -48,10 +48,57 @@ static void lower_rotary_ms(onnx_node *n) {
                      ARG_INT("heads", heads), ARG_INT("rotary_size", rotary)));
 }
 
+/* Which of the angles come from stream `stream` of the positions: sections behind each other, or every third of the
+ * first ones. */
+static ir_value stream_mask(onnx_node *n, const int64_t *sections, int64_t stream, int64_t half) {
+  const bool interleaved = onnx_attr_int(n, "mrope_layout", 0);
+  const int64_t begin = stream == 2 ? sections[0] + sections[1] : sections[0];
+  uint8_t *mask = onnx_alloc(n, (size_t)half + 1);
+  for (int64_t i = 0; mask && i < half; i++)
+    mask[i] = interleaved ? i % 3 == stream && i < 3 * sections[stream] : i >= begin && i < begin + sections[stream];
+  const base_tensor t = base_tensor_of(mask, TD_BOOL, 1, &half);
+  return mask ? onnx_constant_in_place(n, &t) : IR_NO_VALUE;
+}
+
+/* Rows of a cache at the positions [3, batch, rows] of time, height and width: [batch, rows, half]. */
+static ir_value mix_streams(onnx_node *n, ir_value cache, ir_value positions, const ir_value *masks) {
+  static const int64_t axis = 0;
+  const ir_value in[] = {cache, positions}, rows = ONNX_EMIT_ARGS(n, "aten::index_select", in, 2, ARG_INT("dim", 0));
+  ir_value mixed = IR_NO_VALUE;
+  for (int64_t s = 0; s < 3; s++) {
+    const int64_t end = s + 1;
+    ir_value own =
+        ONNX_EMIT(n, "aten::slice", rows, onnx_ints(n, &s, 1), onnx_ints(n, &end, 1), onnx_ints(n, &axis, 1));
+    own = ONNX_EMIT(n, "aten::squeeze", own, onnx_ints(n, &axis, 1));
+    mixed = s ? ONNX_EMIT(n, "aten::where", masks[s], own, mixed) : own;
+  }
+  return mixed;
+}
+
+/* x, positions [3, batch, rows], cos, sin */
+static void lower_multimodal_rotary(onnx_node *n) {
+  uint32_t count;
+  const int64_t *sections = onnx_attr_ints(n, "mrope_section", &count);
+  const ir_type *c = onnx_type(n, onnx_in(n, 2));
+  if (onnx_attr_int(n, "is_packed_batching", 0)) onnx_fail(n, TD_UNSUPPORTED, "is_packed_batching is not supported");
+  if (c->rank != 2 || !base_dim_known(c->dims[1])) onnx_fail(n, TD_UNSUPPORTED, "a cache of an open size");
+  if (onnx_failed(n)) return;
+  for (uint32_t i = 0; i < count; i++)
+    if (sections[i] < 0 || sections[i] > c->dims[1]) count = 0;
+  if (count != 3) onnx_fail(n, TD_BAD_FILE, "mrope_section has not three sizes within the caches");
+  if (onnx_failed(n)) return;
+  const ir_value masks[] = {IR_NO_VALUE, stream_mask(n, sections, 1, c->dims[1]),
+                            stream_mask(n, sections, 2, c->dims[1])};
+  onnx_out(n, 0,
+           rotate(n, onnx_in(n, 0), mix_streams(n, onnx_in(n, 2), onnx_in(n, 1), masks),
+                  mix_streams(n, onnx_in(n, 3), onnx_in(n, 1), masks), IR_NO_VALUE));
+}
+
 ONNX_DECLARE(attention);
 const onnx_lowering onnx_lower_attention[] = {
     {"", "Attention", 23, lower_attention},
     {"", "RotaryEmbedding", 23, lower_rotary},
     {"com.microsoft", "RotaryEmbedding", 1, lower_rotary_ms},
+    {"com.microsoft", "MRotaryEmbedding", 1, lower_multimodal_rotary},
 };
 ONNX_TABLE(attention);

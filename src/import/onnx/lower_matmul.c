@@ -149,6 +149,54 @@ static void lower_gather_nbits(onnx_node *n) {
                           ARG_INT("bits", onnx_attr_int(n, "bits", 4))));
 }
 
+/* What 4 bits stand for, times the largest of their block (Dettmers et al. 2023): quantiles of a normal distribution
+ * (NF4), and a sign, two bits of exponent and one of mantissa (FP4). */
+static const float normal_float[16] = {-1.0f,
+                                       -0.6961928009986877f,
+                                       -0.5250730514526367f,
+                                       -0.39491748809814453f,
+                                       -0.28444138169288635f,
+                                       -0.18477343022823334f,
+                                       -0.09105003625154495f,
+                                       0.0f,
+                                       0.07958029955625534f,
+                                       0.16093020141124725f,
+                                       0.24611230194568634f,
+                                       0.33791524171829224f,
+                                       0.44070982933044434f,
+                                       0.5626170039176941f,
+                                       0.7229568362236023f,
+                                       1.0f};
+static const float float_of_4[8] = {0.0f, 5.208333333e-03f, 0.66666667f, 1.0f, 0.33333333f, 0.5f, 0.16666667f, 0.25f};
+
+/* a, b [(n k + 1) / 2], the high half of a byte first; the largest of each block of b as one row. The weights are f32
+ * from then on: their values are no multiples of a scale. */
+static void lower_bnb4(onnx_node *n) {
+  const base_tensor *b = onnx_constant_of(n, onnx_in(n, 1)), *most = onnx_constant_of(n, onnx_in(n, 2));
+  const int64_t columns = onnx_attr_int(n, "N", 0), k = onnx_attr_int(n, "K", 0),
+                block = onnx_attr_int(n, "block_size", 0);
+  const bool normal = onnx_attr_int(n, "quant_type", 1) == 1;
+  int64_t count = 0;
+  if (!onnx_attr_int(n, "transB", 1)) onnx_fail(n, TD_UNSUPPORTED, "transB = 0 is not supported");
+  if (!b || !most) onnx_fail(n, TD_UNSUPPORTED, "weights that are not constant");
+  if (onnx_failed(n)) return;
+  if (columns < 0 || k < 0 || block < 1 || !base_mul_i64(columns, k, &count) || base_dtype(b->dtype)->bits != 8 ||
+      base_tensor_numel(b) != count / 2 + count % 2 || base_tensor_numel(most) != base_ceil_div(count, block))
+    onnx_fail(n, TD_BAD_FILE, "weights of %lld bytes for %lld columns of %lld", (long long)base_tensor_numel(b),
+              (long long)columns, (long long)k);
+  float *to = onnx_failed(n) ? NULL : onnx_alloc(n, (size_t)count * sizeof *to + 1);
+  if (!to) return;
+  for (int64_t i = 0; i < count; i++) {
+    const uint8_t byte = ((const uint8_t *)b->data)[i / 2], bits = i % 2 ? byte & 15 : byte >> 4;
+    const float value = normal ? normal_float[bits] : bits & 8 ? -float_of_4[bits & 7] : float_of_4[bits & 7];
+    to[i] = value * (float)base_load_f64(most->dtype, most->data, i / block);
+  }
+  const base_tensor weights = base_tensor_of(to, TD_F32, 2, (int64_t[]){columns, k});
+  const ir_value a = onnx_in(n, 0), w = transpose(n, onnx_constant_in_place(n, &weights), true, false);
+  const td_dtype dtype = onnx_type_dtype(n, a);
+  onnx_out(n, 0, onnx_cast(n, ONNX_EMIT(n, "aten::matmul", onnx_cast(n, a, TD_F32), w), dtype));
+}
+
 ONNX_DECLARE(matmul);
 const onnx_lowering onnx_lower_matmul[] = {
     {"", "Gemm", 1, lower_gemm},
@@ -158,6 +206,7 @@ const onnx_lowering onnx_lower_matmul[] = {
     {"com.microsoft", "MatMulIntegerToFloat", 1, lower_integer_to_float},
     {"com.microsoft", "DynamicQuantizeMatMul", 1, lower_dynamic_matmul},
     {"com.microsoft", "QGemm", 1, lower_qgemm},
+    {"com.microsoft", "MatMulBnb4", 1, lower_bnb4},
     {"com.microsoft", "MatMulNBits", 1, lower_nbits},
     {"com.microsoft", "GatherBlockQuantized", 1, lower_gather_nbits},
 };

@@ -1,14 +1,17 @@
 /* padding.c -- zeros around an image that a convolution reads are its own padding, and taps that meet nothing else go:
  *
  *     convolution(constant_pad_nd(x, pads))  ->  convolution(x) {padding = pads + padding}
+ *     max_pool(constant_pad_nd(relu(x), pads))  ->  max_pool(relu(x)) {padding = pads + padding}
  *     convolution(x, w)                      ->  convolution(x, some taps of w) {padding = what these reach beside x}
  *
- * Images that are smaller than a window, as that of a large rate of dilation, have such taps.
+ * Images that are smaller than a window, as that of a large rate of dilation, have such taps. In a largest of numbers
+ * that are not negative zeros count as nothing does, -inf in any; each window has an element of the image.
  *
  * Requires: a verified graph; pads known, not negative, over spatial dimensions; sizes of the image known, and weights
  * constant. Keeps: types, numbers. Breaks: nothing. */
 #include "passes/passes_priv.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { PADS = 1, VALUE = 2, AXES = 3, SPATIAL = 3 };
@@ -17,10 +20,11 @@ static int64_t int_at(const base_tensor *t, int64_t i) {
   return base_load_i64(t->dtype, t->data, t->rank ? i * t->strides[0] : 0);
 }
 
-static bool pads_zeros(const passes_edit *e, const ir_node_def *pad) {
+/* What the pad puts there; NaN: not known. */
+static double pad_value(const passes_edit *e, const ir_node_def *pad) {
   double value = 0;
-  bool given = pad->in_count > VALUE && pad->in[VALUE].id;
-  return !given || (passes_number(e, pad->in[VALUE], &value) && value == 0);
+  if (pad->in_count <= VALUE || !pad->in[VALUE].id) return 0;
+  return passes_number(e, pad->in[VALUE], &value) ? value : NAN;
 }
 
 /* What `pad` puts in front of and behind the spatial dimensions of a tensor of `rank`, in padding[2 * (rank - 2)].
@@ -60,13 +64,40 @@ static td_status take_zeros(passes_edit *e, ir_node id, const ir_node_def *node)
   const ir_node_def *pad = passes_producer(e, node->in[0], OP_aten_constant_pad_nd);
   const int32_t rank = ir_type_of(e->graph, node->in[0])->rank, spatial = rank - 2;
   int64_t padding[2 * SPATIAL] = {0};
-  if (!pad || spatial < 1 || spatial > SPATIAL || !pads_zeros(e, pad) || !read_padding(e, pad, rank, padding))
+  if (!pad || spatial < 1 || spatial > SPATIAL || pad_value(e, pad) != 0 || !read_padding(e, pad, rank, padding))
     return TD_OK;
   uint32_t own;
   const int64_t *have = passes_ints(node, "padding", &own);
   for (uint32_t i = 0; i < own && i < 2 * (uint32_t)spatial; i++)
     if (!base_add_i64(padding[i], have[i], &padding[i])) return TD_OK;
   return rebuild(e, id, pad->in[0], node->in[1], padding, (uint32_t)spatial, pad);
+}
+
+/* Is no element of `v` below zero? */
+static bool is_positive(passes_edit *e, ir_value v) {
+  double least;
+  const ir_node_def *clamp = passes_producer(e, v, OP_aten_clamp);
+  if (passes_producer(e, v, OP_aten_relu)) return true;
+  return clamp && clamp->in_count > 1 && passes_number(e, clamp->in[1], &least) && least >= 0;
+}
+
+static td_status take_least(passes_edit *e, ir_node id, const ir_node_def *node) {
+  const ir_node_def *pad = passes_producer(e, node->in[0], OP_aten_constant_pad_nd);
+  const int32_t rank = ir_type_of(e->graph, node->in[0])->rank, spatial = rank - 2;
+  int64_t padding[2 * SPATIAL] = {0};
+  if (!pad || spatial < 1 || spatial > SPATIAL || !read_padding(e, pad, rank, padding)) return TD_OK;
+  const double value = pad_value(e, pad);
+  const ir_value x = pad->in[0];
+  const bool one_result = node->out_count < 2 || !passes_uses(e, node->out[1]);
+  if (!one_result || passes_int(node, "ceil_mode") || (value != -INFINITY && !(value == 0 && is_positive(e, x))))
+    return TD_OK;
+  for (uint32_t i = 0; i < 2 * (uint32_t)spatial; i++) {
+    const uint32_t axis = i % (uint32_t)spatial;
+    if (!base_add_i64(padding[i], passes_int_at(node, "padding", i, 0), &padding[i])) return TD_OK;
+    if (padding[i] >= passes_int_at(node, "kernel_size", axis, 1) || passes_int_at(node, "dilation", axis, 1) != 1)
+      return TD_OK;
+  }
+  return rebuild(e, id, x, IR_NO_VALUE, padding, (uint32_t)spatial, pad);
 }
 
 /* An axis of a window and of the image under it. */
@@ -140,6 +171,7 @@ static td_status drop_taps(passes_edit *e, ir_node id, const ir_node_def *node) 
 
 static td_status visit(passes_edit *e, ir_node id) {
   const ir_node_def *node = ir_node_of(e->graph, id);
+  if (node->op->id == OP_td_max_pool && !*passes_str(node, "auto_pad")) return take_least(e, id, node);
   if (node->op->id != OP_aten_convolution || passes_int(node, "transposed") || *passes_str(node, "auto_pad"))
     return TD_OK;
   return passes_producer(e, node->in[0], OP_aten_constant_pad_nd) ? take_zeros(e, id, node) : drop_taps(e, id, node);

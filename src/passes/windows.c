@@ -101,6 +101,26 @@ static bool is_image(int64_t channels) {
   return channels <= IMAGE_CHANNELS || (channels <= MOST_IMAGE_CHANNELS && channels % SQUARE_CHANNELS == 0);
 }
 
+/* Does `v` come from what the model is given, through pointwise steps alone? */
+static bool is_given(const passes_edit *e, ir_value v) {
+  enum { STEPS = 8 };
+  for (int i = 0; i < STEPS; i++) {
+    const ir_value_def *def = ir_value_of(e->graph, v);
+    const ir_node_def *node = def->node.id ? ir_node_of(e->graph, def->node) : NULL;
+    if (!node) return !def->info.constant;
+    if (!node->op || !(node->op->flags & IR_OP_ELEMENTWISE) || node->in_count == 0) return false;
+    v = node->in[0];
+  }
+  return false;
+}
+
+/* Is x read with channels first? So it lies, or it is a picture whose few channels the model is given last: for those,
+ * planes are worth a copy. */
+static bool reads_planes(passes_edit *e, ir_value x, int64_t channels) {
+  const ir_value last = passes_source_last(e, x);
+  return last.id ? channels <= IMAGE_CHANNELS && is_given(e, last) : is_image(channels);
+}
+
 td_status passes_convolution_last(passes_edit *e, ir_node id, const ir_node_def *node) {
   window win;
   const ir_type type = *ir_type_of(e->graph, node->in[1]), *w = &type;
@@ -108,8 +128,7 @@ td_status passes_convolution_last(passes_edit *e, ir_node id, const ir_node_def 
   const ir_op_id op = operator_for(node, w);
   int64_t groups = passes_int(node, "groups");
   bool transposed = passes_int(node, "transposed");
-  bool image =
-      !transposed && op == OP_td_conv && is_image(w->dims[1] * groups) && !passes_source_last(e, node->in[0]).id;
+  const bool image = !transposed && op == OP_td_conv && reads_planes(e, node->in[0], w->dims[1] * groups);
   const bool taps_first = op == OP_td_depthwise_conv && !passes_constant(e, node, 1);
   base_arg args[] = {ARG_INTS("kernel", win.kernel, win.spatial),
                      ARG_INTS("stride", win.stride, win.spatial),

@@ -35,6 +35,47 @@ static void a_network_is_permuted_at_its_ends(void **state) {
                 6);
 }
 
+/* A picture whose colours the model is given last is planes to its first convolution, through what scales it; other
+ * images stay as they lie, and so does one that a convolution has made. */
+static void pictures_become_planes(void **state) {
+  (void)state;
+  expect_change("channels_last",
+                "input %0 \"x\": f32[1, 4, 4, 3]\n"
+                "input %1 \"z\": f32[1, 4, 4, 5]\n"
+                "const %2: f32[3, 3, 1, 1] = {1, 2, 3, 4, 5, 6, 7, 8, 9}\n"
+                "const %3: f32[1, 5, 1, 1] = {1, 2, 3, 4, 5}\n"
+                "const %4: f32[] = {2}\n"
+                "%5 = aten::mul(%0, %4)\n"
+                "%6 = aten::permute(%5) {dims = [0, 3, 1, 2]}\n"
+                "%7 = aten::convolution(%6, %2)\n"
+                "%8 = aten::convolution(%7, %2)\n"
+                "%9 = aten::permute(%1) {dims = [0, 3, 1, 2]}\n"
+                "%10 = aten::convolution(%9, %3)\n"
+                "output \"a\" %8\n"
+                "output \"b\" %10\n",
+                "input %0 \"x\": f32[1, 4, 4, 3]\n"
+                "input %1 \"z\": f32[1, 4, 4, 5]\n"
+                "const %2: f32[] = {2}\n"
+                "const %3: f32[3, 3, 1, 1] = {1, 2, 3, 4, 5, 6, 7, 8, 9}\n"
+                "const %4: f32[1, 5, 1, 1] = {1, 2, 3, 4, 5}\n"
+                "%5 = aten::mul(%0, %2): f32[1, 4, 4, 3]\n"
+                "%6 = aten::permute(%5) {dims = [0, 3, 1, 2]}: f32[1, 3, 4, 4]\n"
+                "%7 = td::conv(%6, %3) {kernel = [1, 1], stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], "
+                "groups = 1, channels = 3, panel = 0, channels_first = true, act = \"none\", act_a = 0, act_b = 0, "
+                "act_late = false, in_front = false}: f32[1, 4, 4, 3]\n"
+                "%8 = td::conv(%7, %3) {kernel = [1, 1], stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], "
+                "groups = 1, channels = 3, panel = 0, channels_first = false, act = \"none\", act_a = 0, act_b = 0, "
+                "act_late = false, in_front = false}: f32[1, 4, 4, 3]\n"
+                "%9 = aten::permute(%8) {dims = [0, 3, 1, 2]}: f32[1, 3, 4, 4]\n"
+                "%10 = td::conv(%1, %4) {kernel = [1, 1], stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], "
+                "groups = 1, channels = 1, panel = 0, channels_first = false, act = \"none\", act_a = 0, act_b = 0, "
+                "act_late = false, in_front = false}: f32[1, 4, 4, 1]\n"
+                "%11 = aten::permute(%10) {dims = [0, 3, 1, 2]}: f32[1, 1, 4, 4]\n"
+                "output \"a\" %9\n"
+                "output \"b\" %11\n",
+                3);
+}
+
 #define SHUFFLE(dims, view, order, back)                                                           \
   "input %0 \"x\": f32[" dims                                                                      \
   "]\n"                                                                                            \
@@ -581,6 +622,7 @@ static void a_convolution_stands_between_permutations(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(pictures_become_planes),
       cmocka_unit_test(layouts_can_be_compared),
       cmocka_unit_test(channels_are_shuffled_where_they_are),
       cmocka_unit_test(a_network_is_permuted_at_its_ends),

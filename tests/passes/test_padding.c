@@ -37,6 +37,60 @@ static void named_axes_are_found(void **state) {
                 1);
 }
 
+/* Zeros of what is not negative, and -inf of anything. */
+static void least_ones_are_of_no_account(void **state) {
+  (void)state;
+  expect_change(
+      "padding",
+      "input %0 \"x\": f32[1, 1, 4, 4]\n"
+      "const %1: i64[8] = {0, 0, 1, 1, 0, 0, 0, 1}\n"
+      "const %2: f32[] = {-inf}\n"
+      "%3 = aten::relu(%0)\n"
+      "%4 = aten::constant_pad_nd(%3, %1)\n"
+      "%5 = td::max_pool(%4) {kernel_size = [3, 3], padding = [0, 0, 1, 0]}\n"
+      "%6 = aten::constant_pad_nd(%0, %1, %2)\n"
+      "%7 = td::max_pool(%6) {kernel_size = [3, 3]}\n"
+      "output \"y\" %5\n"
+      "output \"z\" %7\n",
+      "input %0 \"x\": f32[1, 1, 4, 4]\n"
+      "%1 = aten::relu(%0): f32[1, 1, 4, 4]\n"
+      "%2 = td::max_pool(%1) {stride = [], padding = [1, 1, 1, 1], dilation = [], auto_pad = \"\", kernel_size = [3, "
+      "3], ceil_mode = false, column_major_indices = false, channels_last = false}: f32[1, 1, 4, 4]\n"
+      "%3 = td::max_pool(%0) {stride = [], padding = [1, 1, 0, 1], dilation = [], auto_pad = \"\", kernel_size = [3, "
+      "3], ceil_mode = false, column_major_indices = false, channels_last = false}: f32[1, 1, 3, 4]\n"
+      "output \"y\" %2\n"
+      "output \"z\" %3\n",
+      2);
+}
+
+/* Negative ones, another value, windows of zeros alone, or with gaps, or beyond the end. */
+static void other_pools_stay(void **state) {
+  (void)state;
+  static const struct {
+    const char *made, *pads, *value, *dilation, *ceil, *padded, *result;
+  } cases[] = {{"tanh", "1", "0", "", "false", "7", "5, 4"},
+               {"relu", "1", "0.5", "", "false", "7", "5, 4"},
+               {"relu", "3", "0", "", "false", "9", "7, 4"},
+               {"relu", "1", "0", "2, 2", "false", "7", "3, 2"},
+               {"relu", "1", "0", "", "true", "7", "5, 4"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char text[1024];
+    snprintf(
+        text, sizeof text,
+        "input %%0 \"x\": f32[1, 1, 6, 6]\n"
+        "const %%1: i64[8] = {0, 0, %s, 0, 0, 0, 0, 0}\n"
+        "const %%2: f32[] = {%s}\n"
+        "%%3 = aten::%s(%%0): f32[1, 1, 6, 6]\n"
+        "%%4 = aten::constant_pad_nd(%%3, %%1, %%2): f32[1, 1, %s, 6]\n"
+        "%%5 = td::max_pool(%%4) {stride = [], padding = [], dilation = [%s], auto_pad = \"\", kernel_size = [3, 3], "
+        "ceil_mode = %s, column_major_indices = false, channels_last = false}: f32[1, 1, %s]\n"
+        "output \"y\" %%5\n",
+        cases[i].pads, cases[i].value, cases[i].made, cases[i].padded, cases[i].dilation, cases[i].ceil,
+        cases[i].result);
+    expect_same("padding", text);
+  }
+}
+
 /* Another value, other dimensions, cropping, transposed convolutions. */
 static void other_pads_stay(void **state) {
   (void)state;
@@ -120,7 +174,10 @@ static void taps_of_scaled_weights_are_scaled(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(taps_beside_a_small_image_go),
                                      cmocka_unit_test(taps_of_scaled_weights_are_scaled),
-                                     cmocka_unit_test(zeros_become_padding), cmocka_unit_test(named_axes_are_found),
-                                     cmocka_unit_test(other_pads_stay)};
+                                     cmocka_unit_test(zeros_become_padding),
+                                     cmocka_unit_test(named_axes_are_found),
+                                     cmocka_unit_test(other_pads_stay),
+                                     cmocka_unit_test(least_ones_are_of_no_account),
+                                     cmocka_unit_test(other_pools_stay)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
 #include "ir/ir.h"
 #include "kernels/kernels.h"
 
-enum { PASSES_MAX = 48 };
+enum { PASSES_MAX = 56 };
 
 /* Where a pass runs: everywhere; where the result runs on kernels; where operators run as one loop. */
 typedef enum passes_when { PASSES_ALWAYS, PASSES_KERNELS, PASSES_LOOPS } passes_when;

@@ -610,6 +610,7 @@ static td_status visit_qlinear_matmul(passes_edit *e, ir_node id, const ir_node_
   if (!find_qlinear(e, node, &p, &s, &y) || t->rank != 2 || !base_tensor_numel(t)) return TD_OK;
   const origin from = origin_of_matrix(t, false, &s);
   TRY(read_weights(e, &from, &p.w, &fits));
+  TRY(take_integers(e, &matmul, &p, &fits));
   return fits ? add_linear(e, id, &matmul, &p, &y) : TD_OK;
 }
 

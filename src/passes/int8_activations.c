@@ -78,12 +78,12 @@ td_status passes_int8_visit_activations(passes_edit *e, ir_node id, const ir_nod
 }
 
 td_status passes_int8_visit_qlinear_activations(passes_edit *e, ir_node id, const ir_node_def *node) {
-  enum { A, A_SCALE, A_ZERO, B, B_SCALE, B_ZERO, Y_SCALE, Y_ZERO };
+  enum { A, A_SCALE, A_ZERO, B, B_SCALE, B_ZERO, Y_SCALE, Y_ZERO, BIAS };
   const ir_node_def matmul = *node;
   const base_tensor *a_zero, *b_zero, *y_zero;
   int8_activation a, b, y;
-  if (!passes_int8_find_optional(e, node, A_ZERO, &a_zero) || !passes_int8_find_optional(e, node, B_ZERO, &b_zero) ||
-      !passes_int8_find_optional(e, node, Y_ZERO, &y_zero) ||
+  if ((node->in_count > BIAS && node->in[BIAS].id) || !passes_int8_find_optional(e, node, A_ZERO, &a_zero) ||
+      !passes_int8_find_optional(e, node, B_ZERO, &b_zero) || !passes_int8_find_optional(e, node, Y_ZERO, &y_zero) ||
       !passes_int8_activation_of(e, node->in[A], passes_constant(e, node, A_SCALE), a_zero, &a) ||
       !passes_int8_activation_of(e, node->in[B], passes_constant(e, node, B_SCALE), b_zero, &b) ||
       !passes_int8_activation_of(e, node->out[0], passes_constant(e, node, Y_SCALE), y_zero, &y) ||

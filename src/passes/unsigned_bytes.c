@@ -4,18 +4,35 @@
  *  -> q = quantize(x, scale, zero + 128), u8;   dequantize(q, scale, zero + 128)
  *
  * The numbers are the same, saturated at the same places. Products of bytes take activations without a sign and weights
- * with one: others would be flipped as they are read. Weights, made of constants alone, stay.
+ * with one: others would be flipped as they are read. td::qlinear_conv and qlinear_matmul dequantise and quantise, too.
+ * Weights, made of constants alone, stay.
  *
  * Requires: a verified graph; comes before int8. Keeps: numbers. Breaks: nothing. */
 #include "passes/passes_priv.h"
 
+enum { Y_SCALE = 6, Y_ZERO }; /* of qlinear operators */
+
+/* An operand of bytes (of what makes some: 0), those of its scale and zero point, and the one whose type the result
+ * has, 0: an attribute says it. */
+typedef struct quantised {
+  ir_op_id op;
+  uint32_t value, scale, zero, typed;
+} quantised;
+static const quantised reads[] = {{OP_td_dequantize_linear, 0, 1, 2, 0},
+                                  {OP_td_qlinear_conv, 0, 1, 2, Y_ZERO},
+                                  {OP_td_qlinear_matmul, 0, 1, 2, Y_ZERO},
+                                  {OP_td_qlinear_matmul, 3, 4, 5, Y_ZERO}};
+static const quantised makes[] = {{OP_td_quantize_linear, 0, 1, 2, 0},
+                                  {OP_td_qlinear_conv, 0, Y_SCALE, Y_ZERO, Y_ZERO},
+                                  {OP_td_qlinear_matmul, 0, Y_SCALE, Y_ZERO, Y_ZERO}};
+
 typedef struct state {
   uint32_t count;  /* of values */
-  uint32_t *met;   /* by value: dequantisations that read it */
+  uint32_t *met;   /* by value: operands above that are it, with a zero point that is known */
   ir_value *taken; /* by value: what it becomes without a sign */
 } state;
 
-enum { X, SCALE, ZERO, MOST_DEPTH = 4 };
+enum { MOST_DEPTH = 4 };
 
 static bool is_constant(passes_edit *e, ir_value v, int depth) {
   const ir_node made_by = ir_value_of(e->graph, v)->node;
@@ -27,69 +44,81 @@ static bool is_constant(passes_edit *e, ir_value v, int depth) {
   return node->in_count > 0;
 }
 
-/* The zero point without a sign. False: it is not known. */
-static td_status shift_zero(passes_edit *e, const ir_node_def *node, ir_value *shifted, bool *known) {
-  const bool given = node->in_count > ZERO && node->in[ZERO].id;
-  const base_tensor *zero = given ? passes_constant(e, node, ZERO) : NULL,
-                    *like = given ? zero : passes_constant(e, node, SCALE);
-  *known = like && (!given || zero->dtype == TD_I8) && base_tensor_contiguous(like);
-  if (!*known) return TD_OK;
+/* The zero point, or where none is given the scale that it goes with. NULL: it is not known. */
+static const base_tensor *known_zero(const passes_edit *e, const ir_node_def *node, const quantised *at, bool *given) {
+  *given = at->zero < node->in_count && node->in[at->zero].id;
+  if (at->typed && (at->typed >= node->in_count || !node->in[at->typed].id)) return NULL;
+  const base_tensor *t = passes_constant(e, node, *given ? at->zero : at->scale);
+  return t && (!*given || t->dtype == TD_I8) && base_tensor_contiguous(t) ? t : NULL;
+}
+
+static td_status shift_zero(passes_edit *e, const ir_node_def *node, const quantised *at, ir_value *shifted) {
+  bool given;
+  const base_tensor *like = known_zero(e, node, at, &given);
+  BASE_ASSERT(like);
   const int64_t count = base_tensor_numel(like);
   uint8_t *to = base_arena_alloc(e->graph->constants, (size_t)count + 1);
   if (!to) return base_no_memory(e->err, "a zero point");
-  for (int64_t i = 0; i < count; i++) to[i] = (uint8_t)(128 + (zero ? ((const int8_t *)zero->data)[i] : 0));
+  for (int64_t i = 0; i < count; i++) to[i] = (uint8_t)(128 + (given ? ((const int8_t *)like->data)[i] : 0));
   const base_tensor t = base_tensor_of(to, TD_U8, like->rank, like->dims);
   return ir_add_constant(e->graph, &t, NULL, shifted, e->err);
 }
 
-static td_status count_uses(passes_edit *e, ir_node id) {
+static td_status count_reads(passes_edit *e, ir_node id) {
   const ir_node_def *node = ir_node_of(e->graph, id);
-  state *s = e->user;
-  if (node->op->id == OP_td_dequantize_linear && node->in[X].id < s->count) s->met[node->in[X].id]++;
+  const state *s = e->user;
+  bool given;
+  for (size_t i = 0; i < sizeof reads / sizeof *reads; i++)
+    if (node->op->id == reads[i].op && node->in[reads[i].value].id < s->count && known_zero(e, node, &reads[i], &given))
+      s->met[node->in[reads[i].value].id]++;
   return TD_OK;
 }
 
-/* `node` over `x`, with this zero point, of type `dtype`. */
-static td_status rebuild(passes_edit *e, ir_node id, const ir_node_def *node, ir_value x, ir_value zero, td_dtype dtype,
-                         ir_value *made) {
-  base_arg args[IR_NODE_ARGS];
-  const uint32_t count = ir_node_args(node, args);
-  const ir_value in[] = {x, node->in[SCALE], zero};
-  *passes_arg(args, count, "dtype") = ARG_DTYPE("dtype", dtype);
-  return passes_add(e, id, node->op->id, (ir_new_node){.in = in, .in_count = 3, .args = args, .arg_count = count}, NULL,
-                    made);
-}
-
-static td_status visit_quantize(passes_edit *e, ir_node id, const ir_node_def *def) {
-  const ir_node_def node = *def;
-  const ir_value q = node.out[0];
-  state *s = e->user;
-  ir_value zero;
-  bool known;
-  if (ir_type_of(e->graph, q)->dtype != TD_I8 || q.id >= s->count || s->met[q.id] == 0 ||
-      s->met[q.id] != passes_uses(e, q) || is_constant(e, node.in[X], 0))
-    return TD_OK;
-  TRY(shift_zero(e, &node, &zero, &known));
-  return known ? rebuild(e, id, &node, node.in[X], zero, TD_U8, &s->taken[q.id]) : TD_OK;
-}
-
-static td_status visit_dequantize(passes_edit *e, ir_node id, const ir_node_def *def) {
-  const ir_node_def node = *def;
-  const ir_value q = node.in[X];
+/* How `node` makes a value that loses its sign; NULL: it does not. */
+static const quantised *made_signed(passes_edit *e, const ir_node_def *node) {
   const state *s = e->user;
-  ir_value zero, made;
-  bool known;
-  if (q.id >= s->count || !s->taken[q.id].id) return TD_OK;
-  TRY(shift_zero(e, &node, &zero, &known));
-  if (!known) return TD_OK;
-  TRY(rebuild(e, id, &node, s->taken[q.id], zero, ir_type_of(e->graph, node.out[0])->dtype, &made));
-  return passes_take_place(e, id, made); /* the last one takes the quantisation with a sign along */
+  const ir_value q = node->out[0];
+  bool given;
+  for (size_t i = 0; i < sizeof makes / sizeof *makes; i++)
+    if (node->op->id == makes[i].op)
+      return ir_type_of(e->graph, q)->dtype == TD_I8 && q.id < s->count && s->met[q.id] &&
+                     s->met[q.id] == passes_uses(e, q) && !is_constant(e, node->in[0], 0) &&
+                     known_zero(e, node, &makes[i], &given)
+                 ? &makes[i]
+                 : NULL;
+  return NULL;
 }
 
+/* A value without a sign stands beside the one with it until the last reader has changed over, which takes that one
+ * along. */
 static td_status visit(passes_edit *e, ir_node id) {
-  static const passes_rule rules[] = {{OP_td_quantize_linear, visit_quantize},
-                                      {OP_td_dequantize_linear, visit_dequantize}};
-  return passes_apply(e, id, rules, sizeof rules / sizeof *rules, NULL);
+  enum { OPERANDS = 9 };
+  const ir_node_def node = *ir_node_of(e->graph, id);
+  const state *s = e->user;
+  ir_value in[OPERANDS] = {IR_NO_VALUE}, made;
+  base_arg args[IR_NODE_ARGS];
+  if (node.in_count == 0 || node.in_count > OPERANDS || node.out_count != 1) return TD_OK;
+  const quantised *result = made_signed(e, &node);
+  uint32_t in_count = node.in_count;
+  bool changed = result != NULL;
+  for (uint32_t i = 0; i < node.in_count; i++) in[i] = node.in[i];
+  if (result) TRY(shift_zero(e, &node, result, &in[result->zero]));
+  for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) {
+    const quantised *r = &reads[i];
+    if (node.op->id != r->op || node.in[r->value].id >= s->count || !s->taken[node.in[r->value].id].id) continue;
+    in[r->value] = s->taken[node.in[r->value].id];
+    TRY(shift_zero(e, &node, r, &in[r->zero]));
+    changed = true;
+  }
+  if (!changed) return TD_OK;
+  while (in_count < OPERANDS && in[in_count].id) in_count++;
+  const uint32_t arg_count = ir_node_args(&node, args);
+  if (result && node.op->id == OP_td_quantize_linear) *passes_arg(args, arg_count, "dtype") = ARG_DTYPE("dtype", TD_U8);
+  const ir_new_node spec = {.in = in, .in_count = in_count, .args = args, .arg_count = arg_count};
+  TRY(passes_add(e, id, node.op->id, spec, NULL, &made));
+  if (!result) return passes_take_place(e, id, made);
+  s->taken[node.out[0].id] = made;
+  return TD_OK;
 }
 
 td_status passes_unsigned_bytes(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
@@ -99,7 +128,7 @@ td_status passes_unsigned_bytes(ir_graph *graph, const passes_setting *setting, 
   s.met = arena ? base_new(arena, uint32_t, (size_t)s.count + 1) : NULL;
   s.taken = s.met ? base_new(arena, ir_value, (size_t)s.count + 1) : NULL;
   passes_edit e = {.graph = graph, .setting = setting, .changes = changes, .err = err, .user = &s}, again = e;
-  td_status status = s.taken ? passes_walk(&e, count_uses, NULL) : base_no_memory(err, "a pass");
+  td_status status = s.taken ? passes_walk(&e, count_reads, NULL) : base_no_memory(err, "a pass");
   if (status == TD_OK) status = passes_walk(&again, visit, NULL);
   base_arena_free(arena);
   return status;

@@ -43,6 +43,38 @@ static void a_sign_is_moved_into_zero_points(void **state) {
       4);
 }
 
+/* What multiplies bytes and makes some of it changes both; its weights stay. */
+static void products_of_bytes_change_over(void **state) {
+  (void)state;
+  expect_change_at(
+      level_of("avx2"), "unsigned_bytes",
+      "input %0 \"x\": f32[2, 3]\n"
+      "const %1: f32[] = {0.5}\n"
+      "const %2: i8[] = {-1}\n"
+      "const %3: i8[3, 2] = {1, 2, -3, 4, 5, 6}\n"
+      "const %4: i8[] = {0}\n"
+      "const %5: i8[2, 1] = {1, -2}\n"
+      "%6 = td::quantize_linear(%0, %1, %2) {dtype = i8}\n"
+      "%7 = td::qlinear_matmul(%6, %1, %2, %3, %1, %4, %1, %2)\n"
+      "%8 = td::qlinear_matmul(%7, %1, %2, %5, %1, %4, %1, %2)\n"
+      "output \"y\" %8\n",
+      "input %0 \"x\": f32[2, 3]\n"
+      "const %1: f32[] = {0.5}\n"
+      "const %2: u8[] = {127}\n"
+      "const %3: u8[] = {127}\n"
+      "const %4: i8[3, 2] = {1, 2, -3, 4, 5, 6}\n"
+      "const %5: i8[] = {0}\n"
+      "const %6: u8[] = {127}\n"
+      "const %7: u8[] = {127}\n"
+      "const %8: i8[2, 1] = {1, -2}\n"
+      "const %9: i8[] = {-1}\n"
+      "%10 = td::quantize_linear(%0, %1, %2) {axis = 1, block_size = 0, dtype = u8, saturate = true}: u8[2, 3]\n"
+      "%11 = td::qlinear_matmul(%10, %1, %3, %4, %1, %5, %1, %6): u8[2, 2]\n"
+      "%12 = td::qlinear_matmul(%11, %1, %7, %8, %1, %5, %1, %9): i8[2, 1]\n"
+      "output \"y\" %12\n",
+      1);
+}
+
 /* Weights, what is an output, what others read, zero points that are not known, bytes without a sign. */
 static void others_keep_it(void **state) {
   (void)state;
@@ -87,6 +119,7 @@ static void levels_without_bytes_stay(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(a_sign_is_moved_into_zero_points),
-                                     cmocka_unit_test(others_keep_it), cmocka_unit_test(levels_without_bytes_stay)};
+                                     cmocka_unit_test(products_of_bytes_change_over), cmocka_unit_test(others_keep_it),
+                                     cmocka_unit_test(levels_without_bytes_stay)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

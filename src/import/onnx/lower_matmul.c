@@ -83,9 +83,38 @@ static void lower_dynamic_matmul(onnx_node *n) {
   onnx_out(n, 0, add_bias(n, product, onnx_in(n, 4)));
 }
 
+/* A constant transposed now, so that passes find weights; anything else as a step. */
+static ir_value transposed_weights(onnx_node *n, ir_value b) {
+  const base_tensor *t = onnx_constant_of(n, b);
+  if (!t || t->rank != 2) return transpose(n, b, true, false);
+  base_tensor rows = *t;
+  for (int i = 0; i < 2; i++) rows.dims[i] = t->dims[1 - i], rows.strides[i] = t->strides[1 - i];
+  return onnx_constant(n, &rows);
+}
+
+/* A product whose result is quantised and whose bias is one of each column. */
+static bool is_qlinear(onnx_node *n) {
+  const ir_type *c = onnx_has(n, 6) ? onnx_type(n, onnx_in(n, 6)) : NULL;
+  return onnx_has(n, 7) && !onnx_attr_int(n, "transA", 0) && onnx_attr_float(n, "alpha", 1) == 1 &&
+         (!c || (c->rank == 1 && c->dims[0] != 1 && base_dim_known(c->dims[0])));
+}
+
+static void qlinear_gemm(onnx_node *n) {
+  const ir_value b = onnx_in(n, 3), in[] = {onnx_in(n, 0), onnx_in(n, 1),
+                                            onnx_in(n, 2), onnx_attr_int(n, "transB", 0) ? transposed_weights(n, b) : b,
+                                            onnx_in(n, 4), onnx_in(n, 5),
+                                            onnx_in(n, 7), onnx_in(n, 8),
+                                            onnx_in(n, 6)};
+  onnx_out(n, 0, onnx_emit(n, "td::qlinear_matmul", in, in[8].id ? 9 : 8, NULL, 0));
+}
+
 /* a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero. c is i32 in units of alpha a_scale b_scale. Without
  * y_scale the result is float. */
 static void lower_qgemm(onnx_node *n) {
+  if (is_qlinear(n)) {
+    qlinear_gemm(n);
+    return;
+  }
   ir_value a = transpose(n, onnx_in(n, 0), onnx_attr_int(n, "transA", 0), false);
   ir_value b = transpose(n, onnx_in(n, 3), onnx_attr_int(n, "transB", 0), false);
   ir_value in[] = {a, b, onnx_in(n, 2), onnx_in(n, 5)};

@@ -3,8 +3,9 @@
  *
  *     td::matmul_integer                (a - a0) (b - b0), i32 (ONNX MatMulInteger 10)
  *     td::conv_integer                  the same of a convolution (ONNX ConvInteger 10)
- *     td::qlinear_matmul, qlinear_conv  sat(round(sa sb / sy (sum of (a - a0) (b - b0))) + y0) (ONNX QLinearMatMul,
- *                                       QLinearConv 10) */
+ *     td::qlinear_matmul, qlinear_conv  sat(round(sa sb / sy (bias + sum of (a - a0) (b - b0))) + y0) (ONNX
+ *                                       QLinearMatMul, QLinearConv 10, com.microsoft QGemm 1); bias: of each column or
+ *                                       channel, or absent */
 #include "ops/common/convolution_priv.h"
 
 #include <math.h>
@@ -152,6 +153,12 @@ static td_status qlinear_matmul_reference(const base_call *call) {
   double *sums;
   int32_t rank = base_out(call, 0)->rank;
   TRY(multiply(call, A, A_ZERO, B, B_ZERO, &sums));
+  const base_tensor *y = base_out(call, 0), *bias = base_in(call, BIAS);
+  const int64_t count = base_tensor_numel(y), columns = rank ? y->dims[rank - 1] : 1;
+  if (bias && (bias->rank != 1 || bias->dims[0] != columns))
+    return ops_fail(call, "the bias has not one element per column");
+  for (int64_t i = 0; bias && i < count; i++)
+    sums[i] += base_load_f64(bias->dtype, bias->data, i % columns * bias->strides[0]);
   requantisation r = {A_SCALE, B_SCALE, Y_SCALE, Y_ZERO, rank - 2, rank - 1};
   return requantise(call, sums, &r);
 }
@@ -223,11 +230,11 @@ static bool scale_and_zero(ir_case *c, td_dtype dtype, int64_t count, uint64_t s
 }
 
 static bool cases_qlinear_matmul(ir_case *c, uint32_t number) {
-  if (number >= 2) return false;
+  if (number >= 3) return false;
   td_dtype d = number ? TD_I8 : TD_U8;
   return ops_case_in(c, d, OPS_DIMS(3, 5), OPS_NORMAL, 1) && scale_and_zero(c, d, 1, 2) &&
          ops_case_in(c, d, OPS_DIMS(5, 4), OPS_NORMAL, 4) && scale_and_zero(c, d, number ? 4 : 1, 5) &&
-         scale_and_zero(c, d, 1, 7);
+         scale_and_zero(c, d, 1, 7) && (number < 2 || ops_case_in(c, TD_I32, OPS_DIMS(4), OPS_NORMAL, 9));
 }
 
 static bool cases_conv_integer(ir_case *c, uint32_t number) {
@@ -262,7 +269,7 @@ const ir_op ops_qlinear[] = {
      .alias_count = OPS_COUNT(matmul_integer_aliases)},
     {.id = OPERATOR(td, qlinear_matmul),
      .min_in = 8,
-     .max_in = 8,
+     .max_in = 9,
      .out_count = 1,
      .infer = infer_qlinear_matmul,
      .reference = qlinear_matmul_reference,

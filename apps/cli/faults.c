@@ -370,6 +370,56 @@ const cli_command cli_bench = {
     .program = "treadle-debug",
 };
 
+static const cli_option tune_options[] = {
+    CLI_OPTION_ISA,
+    {"turns", "N", "interleaved measurements of each candidate on each layer, 1.5 ms or a run each; default 12", NULL,
+     false},
+    CLI_OPTION_JSON};
+
+const cli_command cli_tune = {
+    .name = "tune",
+    .operands = "[NUMBER]...",
+    .summary = "find the fastest kernel parameters for this machine",
+    .text =
+        "Kernels choose among forms that give the same bits by a few parameters, whose values a table has for\n"
+        "families of CPUs. This command measures other values on some layers, on one thread or two as the\n"
+        "parameter needs, in about twenty seconds, and keeps the best in the cache folder\n"
+        "($XDG_CACHE_HOME/treadle or ~/.cache/treadle). --tuned makes other commands use them.\n"
+        "\n"
+        "With NUMBERs only these parameters are measured; kept values of others stay.",
+    .examples =
+        "treadle tune\n"
+        "treadle tune b_lines tall_rows --turns 50\n"
+        "treadle bench resnet50.onnx --tuned",
+    .options = tune_options,
+    .option_count = sizeof tune_options / sizeof *tune_options,
+    .max_operands = 32,
+    .program = "treadle-debug",
+};
+
+static const cli_option roofline_options[] = {
+    {"threads", "N", "maximum number of threads; default: all that are available", NULL, false},
+    {"cached", NULL, "print the kept figures, if there are any", NULL, false},
+    CLI_OPTION_JSON,
+};
+
+const cli_command cli_roofline = {
+    .name = "roofline",
+    .operands = "",
+    .summary = "measure the peak arithmetic and bandwidths of this machine",
+    .text =
+        "Measures peak arithmetic for each level of instruction sets, and the bandwidth of caches and memory, on\n"
+        "one thread and on more, in about two seconds. The figures are limits: run it on an idle machine. They\n"
+        "are kept in the cache folder ($XDG_CACHE_HOME/treadle or ~/.cache/treadle) for `treadle bench`, which\n"
+        "measures again if it finds one too small. A copied byte counts twice, once read and once written.",
+    .examples =
+        "treadle roofline\n"
+        "treadle roofline --threads 1 --json",
+    .options = roofline_options,
+    .option_count = sizeof roofline_options / sizeof *roofline_options,
+    .program = "treadle-debug",
+};
+
 static const cli_option compare_profiles_options[] = {CLI_OPTION_JSON};
 
 const cli_command cli_compare_profiles = {

@@ -13,4 +13,6 @@ td_status cli_run_minify(cli_args *args, td_error *err);
 td_status cli_run_profile(cli_args *args, td_error *err);
 td_status cli_run_replay(cli_args *args, td_error *err);
 td_status cli_run_repro(cli_args *args, td_error *err);
+td_status cli_run_roofline(cli_args *args, td_error *err);
+td_status cli_run_tune(cli_args *args, td_error *err);
 #endif

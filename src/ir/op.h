@@ -74,12 +74,13 @@ typedef struct ir_alias {
 } ir_alias;
 
 /* One generated test case: operand tensors and attributes. */
+enum { IR_CASE_OPERANDS = 12 };
 typedef struct ir_case {
   base_arena *arena;
   base_arg args[24];
   uint32_t arg_count;
-  base_tensor in[8]; /* contiguous; data in the arena */
-  bool absent[8];    /* optional operand left out */
+  base_tensor in[IR_CASE_OPERANDS]; /* contiguous; data in the arena */
+  bool absent[IR_CASE_OPERANDS];    /* optional operand left out */
   uint32_t in_count;
 } ir_case;
 /* Fills case `number` of an operator; false past the last or out of memory. */

@@ -14,8 +14,8 @@ typedef struct subject {
   const ir_op *op;
   ir_case c;
   const base_attrs *attrs;
-  base_value in[8], out[RUN_OUTPUTS];
-  const base_value *at[8];
+  base_value in[IR_CASE_OPERANDS], out[RUN_OUTPUTS];
+  const base_value *at[IR_CASE_OPERANDS];
   uint32_t out_count;
 } subject;
 
@@ -44,8 +44,8 @@ static ir_info info_of(base_arena *arena, const base_tensor *t) {
 }
 
 static const kern_row *kernel_of(const subject *s, uint32_t isa) {
-  ir_info in[8], out[RUN_OUTPUTS];
-  const ir_info *at[8] = {0};
+  ir_info in[IR_CASE_OPERANDS], out[RUN_OUTPUTS];
+  const ir_info *at[IR_CASE_OPERANDS] = {0};
   for (uint32_t i = 0; i < s->c.in_count; i++) {
     if (s->at[i]) in[i] = info_of(s->c.arena, &s->in[i].tensor);
     at[i] = s->at[i] ? &in[i] : NULL;

@@ -5,7 +5,7 @@
 #include "ops/ops.h"
 #include "ops/results.h"
 
-enum { MOST = 8, STRINGS = 1 << 16 };
+enum { MOST = IR_CASE_OPERANDS, STRINGS = 1 << 16 };
 
 static base_arena *arena;
 static const ir_opset *set;

@@ -19,8 +19,8 @@ typedef struct subject {
   uint32_t number;
   ir_case c;
   const base_attrs *attrs;
-  base_value in[8], out[MAX_OUTPUTS];
-  const base_value *at[8];
+  base_value in[IR_CASE_OPERANDS], out[MAX_OUTPUTS];
+  const base_value *at[IR_CASE_OPERANDS];
   uint32_t out_count;
   bool constants;   /* operands behind the first one are constants of the graph */
   bool open;        /* sizes of inputs are open in the graph */
@@ -136,7 +136,7 @@ static void spread(subject *s, uint32_t i) {
 }
 
 static void strides_and_alignment_do_not_matter(subject *s) {
-  base_value again[MAX_OUTPUTS], kept[8];
+  base_value again[MAX_OUTPUTS], kept[IR_CASE_OPERANDS];
   memcpy(kept, s->in, sizeof kept);
   for (uint32_t i = 0; i < s->c.in_count; i++)
     if (s->at[i]) spread(s, i);
@@ -149,8 +149,8 @@ static void strides_and_alignment_do_not_matter(subject *s) {
 /* With a symbol for every dimension inference may know less, never something else. */
 static void symbols_agree(subject *s) {
   base_dims dims = {.arena = s->c.arena};
-  ir_info in[8] = {0}, out[MAX_OUTPUTS] = {0};
-  const ir_info *at[8] = {0};
+  ir_info in[IR_CASE_OPERANDS] = {0}, out[MAX_OUTPUTS] = {0};
+  const ir_info *at[IR_CASE_OPERANDS] = {0};
   int64_t symbols[1024];
   for (size_t i = 0; i < 1024; i++) symbols[i] = -1;
   for (uint32_t i = 0; i < s->c.in_count; i++) {
@@ -192,7 +192,7 @@ static void symbols_agree(subject *s) {
 }
 
 static td_status build_graph(subject *s, ir_graph *g) {
-  ir_value in[8] = {{0}};
+  ir_value in[IR_CASE_OPERANDS] = {{0}};
   for (uint32_t i = 0; i < s->c.in_count; i++) {
     if (!s->at[i]) continue;
     const base_tensor *t = &s->in[i].tensor;

@@ -6,11 +6,12 @@
 static const struct {
   const cli_command *command;
   cli_work *run;
-} commands[] = {{&cli_check, cli_run_check},     {&cli_compare, cli_run_compare},
-                {&cli_bisect, cli_run_bisect},   {&cli_minify, cli_run_minify},
-                {&cli_replay, cli_run_replay},   {&cli_repro, cli_run_repro},
-                {&cli_profile, cli_run_profile}, {&cli_compare_profiles, cli_run_compare_profiles},
-                {&cli_inspect, cli_run_inspect}, {&cli_bench, cli_run_bench}};
+} commands[] = {{&cli_check, cli_run_check},       {&cli_compare, cli_run_compare},
+                {&cli_bisect, cli_run_bisect},     {&cli_minify, cli_run_minify},
+                {&cli_replay, cli_run_replay},     {&cli_repro, cli_run_repro},
+                {&cli_profile, cli_run_profile},   {&cli_compare_profiles, cli_run_compare_profiles},
+                {&cli_inspect, cli_run_inspect},   {&cli_bench, cli_run_bench},
+                {&cli_roofline, cli_run_roofline}, {&cli_tune, cli_run_tune}};
 
 int main(int count, char **words) {
   for (int at = 0; at < count && at < 2; at++)
@@ -19,6 +20,6 @@ int main(int count, char **words) {
         return cli_execute(commands[i].command, commands[i].run, count - at - 1, words + at + 1);
   app_note(
       "treadle-debug has the commands check, compare, bisect, minify, replay, repro, inspect, profile, "
-      "compare-profiles and bench of `treadle`; see `treadle help`");
+      "compare-profiles, bench, roofline and tune of `treadle`; see `treadle help`");
   return TD_BAD_ARGUMENT;
 }

@@ -61,40 +61,59 @@ V_INLINE columns times(columns c, float x) {
   return c;
 }
 
-/* The factor of key i; 1 where there is none. */
-V_INLINE float kept(const float *keep, bool each, int64_t i) { return keep ? keep[each ? i : 0] : 1; }
+/* The state before a row, NULL: zeros, and what it is multiplied by: key i by keep[i * step]. */
+typedef struct before {
+  const float *at, *keep;
+  int64_t pitch, step;
+} before;
 
-/* `from`, the state before the row, NULL: zeros. `query`: of the first of the `group` query heads. */
-V_INLINE void do_row(const job *j, const block *k, int64_t row, const float *from, int64_t from_pitch,
-                     const bool whole) {
-  const float *key = j->in[KEY] + row * j->pitch[KEY] + k->h / (j->heads / j->key_heads) * j->keys;
-  const float *keep = j->in[KEEP] ? j->in[KEEP] + row * j->pitch[KEEP] + k->h * (j->keep_each ? j->keys : 1) : NULL;
+/* What the state has for the key. */
+V_INLINE columns meet(const block *k, before s, const float *key, const int64_t keys, const bool whole) {
+  columns met = fill(0);
+  for (int64_t i = 0; s.at && i < keys; i++)
+    add(&met, key[i], times(load(k, s.at + i * s.pitch, whole), s.keep[i * s.step]));
+  return met;
+}
+
+/* The state after the row; what it gives the query. */
+V_INLINE columns take_step(const block *k, before s, const float *key, const float *query, const int64_t keys,
+                           columns step, const bool whole) {
+  const int64_t pitch = k->state_pitch;
+  float *state = k->state;
+  columns sum = fill(0);
+  for (int64_t i = 0; i < keys; i++) {
+    columns c = s.at ? times(load(k, s.at + i * s.pitch, whole), s.keep[i * s.step]) : fill(0);
+    add(&c, key[i], step);
+    store(k, state + i * pitch, c, whole);
+    add(&sum, query[i], c);
+  }
+  return sum;
+}
+
+V_INLINE columns ask(const block *k, const float *query, const int64_t keys, const bool whole) {
+  const int64_t pitch = k->state_pitch;
+  const float *state = k->state;
+  columns sum = fill(0);
+  for (int64_t i = 0; i < keys; i++) add(&sum, query[i], load(k, state + i * pitch, whole));
+  return sum;
+}
+
+V_INLINE void do_row(const job *j, const block *k, int64_t row, const float *from, int64_t pitch, const bool whole) {
+  static const float one = 1;
+  const int64_t keys = j->keys, outs = base_max_i64(j->heads, j->query_heads), group = outs / j->heads;
+  const float *key = j->in[KEY] + row * j->pitch[KEY] + k->h / (j->heads / j->key_heads) * keys;
+  const float *keep = j->in[KEEP] ? j->in[KEEP] + row * j->pitch[KEEP] + k->h * (j->keep_each ? keys : 1) : &one;
+  const before s = {from, keep, pitch, j->keep_each};
   columns step = load(k, j->in[VALUE] + row * j->pitch[VALUE] + k->h * j->values + k->first, whole);
   if (j->in[BETA]) {
-    columns met = fill(0);
-    for (int64_t i = 0; from && i < j->keys; i++)
-      add(&met, key[i], times(load(k, from + i * from_pitch, whole), kept(keep, j->keep_each, i)));
     const vf beta = v_set(j->in[BETA][row * j->pitch[BETA] + (j->beta_each ? k->h : 0)]);
+    const columns met = meet(k, s, key, keys, whole);
     V_FOR(u, VECTORS) step.at[u] = v_mul(beta, v_sub(step.at[u], met.at[u]));
   }
-  const int64_t outs = base_max_i64(j->heads, j->query_heads), group = outs / j->heads;
   for (int64_t o = k->h * group; o < (k->h + 1) * group; o++) {
-    const float *query = j->in[QUERY] + row * j->pitch[QUERY] + o / (outs / j->query_heads) * j->keys;
-    const bool first = o == k->h * group;
-    columns sum = fill(0);
-    for (int64_t i = 0; i < j->keys; i++) {
-      float *state = k->state + i * k->state_pitch;
-      columns s;
-      if (first) {
-        s = from ? times(load(k, from + i * from_pitch, whole), kept(keep, j->keep_each, i)) : fill(0);
-        add(&s, key[i], step);
-        store(k, state, s, whole);
-      } else {
-        s = load(k, state, whole);
-      }
-      add(&sum, query[i], s);
-    }
-    store(k, j->y + (row * outs + o) * j->values + k->first, times(sum, j->scale), whole);
+    const float *query = j->in[QUERY] + row * j->pitch[QUERY] + o / (outs / j->query_heads) * keys;
+    const columns y = o == k->h * group ? take_step(k, s, key, query, keys, step, whole) : ask(k, query, keys, whole);
+    store(k, j->y + (row * outs + o) * j->values + k->first, times(y, j->scale), whole);
   }
 }
 

@@ -1,5 +1,5 @@
 /* roofline.c -- `treadle roofline`: what this machine can do at most. */
-#include "cli.h"
+#include "cli/faults.h"
 #include "common/roofline.h"
 
 #include <string.h>
@@ -44,7 +44,7 @@ static void print_bandwidths(const td_roofline *r, const columns *c, bool copies
   }
 }
 
-static td_status run_roofline(cli_args *args, td_error *err) {
+td_status cli_run_roofline(cli_args *args, td_error *err) {
   td_roofline roofline;
   int64_t threads = 0;
   TRY(cli_int(args, "threads", 1, 4096, &threads, err));
@@ -57,26 +57,3 @@ static td_status run_roofline(cli_args *args, td_error *err) {
   print_bandwidths(&roofline, &c, true);
   return TD_OK;
 }
-
-static const cli_option roofline_options[] = {
-    {"threads", "N", "maximum number of threads; default: all that are available", NULL, false},
-    {"cached", NULL, "print the kept figures, if there are any", NULL, false},
-    CLI_OPTION_JSON,
-};
-
-const cli_command cli_roofline = {
-    .name = "roofline",
-    .operands = "",
-    .summary = "measure the peak arithmetic and bandwidths of this machine",
-    .text =
-        "Measures peak arithmetic for each level of instruction sets, and the bandwidth of caches and memory, on\n"
-        "one thread and on more, in about two seconds. The figures are limits: run it on an idle machine. They\n"
-        "are kept in the cache folder ($XDG_CACHE_HOME/treadle or ~/.cache/treadle) for `treadle bench`, which\n"
-        "measures again if it finds one too small. A copied byte counts twice, once read and once written.",
-    .examples =
-        "treadle roofline\n"
-        "treadle roofline --threads 1 --json",
-    .options = roofline_options,
-    .option_count = sizeof roofline_options / sizeof *roofline_options,
-    .run = run_roofline,
-};

@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/faults.h"
+#include "cli/open.h"
+#include "cli/tuning.h"
 #include "sys/sys.h"
-#include "tuning.h"
-#include "open.h"
 
 enum { CANDIDATES = 8, TURNS = 12, TEXT = CLI_TUNING_TEXT };
 static const double gain = 0.985; /* of the time so far that a candidate must stay below */
@@ -205,37 +206,10 @@ static td_status tune_all(search *s, td_error *err) {
   return app_print_json(root, APP_JSON, err);
 }
 
-static td_status run_tune(cli_args *args, td_error *err) {
+td_status cli_run_tune(cli_args *args, td_error *err) {
   search s = {.args = args, .cores = sys_threads_read()};
   if (cli_flag(args, "json") && !(s.json = json_array())) return base_no_memory(err, "JSON");
   const td_status status = tune_all(&s, err);
   json_decref(s.json);
   return status;
 }
-
-static const cli_option tune_options[] = {
-    CLI_OPTION_ISA,
-    {"turns", "N", "interleaved measurements of each candidate on each layer, 1.5 ms or a run each; default 12", NULL,
-     false},
-    CLI_OPTION_JSON};
-
-const cli_command cli_tune = {
-    .name = "tune",
-    .operands = "[NUMBER]...",
-    .summary = "find the fastest kernel parameters for this machine",
-    .text =
-        "Kernels choose among forms that give the same bits by a few parameters, whose values a table has for\n"
-        "families of CPUs. This command measures other values on some layers, on one thread or two as the\n"
-        "parameter needs, in about twenty seconds, and keeps the best in the cache folder\n"
-        "($XDG_CACHE_HOME/treadle or ~/.cache/treadle). --tuned makes other commands use them.\n"
-        "\n"
-        "With NUMBERs only these parameters are measured; kept values of others stay.",
-    .examples =
-        "treadle tune\n"
-        "treadle tune b_lines tall_rows --turns 50\n"
-        "treadle bench resnet50.onnx --tuned",
-    .options = tune_options,
-    .option_count = sizeof tune_options / sizeof *tune_options,
-    .max_operands = 32,
-    .run = run_tune,
-};

@@ -648,7 +648,14 @@ static td_status visit_quantize(passes_edit *e, ir_node id, const ir_node_def *n
   return passes_constant(e, node, 0) ? evaluate(e, id, node) : passes_int8_visit_quantize(e, id, node);
 }
 
+/* Weights within limits of their own, as trained quantisation of few bits has them. */
+static td_status visit_clamp(passes_edit *e, ir_node id, const ir_node_def *node) {
+  const base_tensor *t = passes_constant(e, node, 0);
+  return t && base_dtype(t->dtype)->bits == 8 ? evaluate(e, id, node) : TD_OK;
+}
+
 static const passes_rule rules[] = {{OP_aten_mul, visit_mul},
+                                    {OP_aten_clamp, visit_clamp},
                                     {OP_aten__to_copy, visit_cast},
                                     PASSES_PRODUCTS(visit_matmul, visit_gemm),
                                     {OP_aten_convolution, visit_convolution},

@@ -25,6 +25,33 @@ static void weights_are_quantised_where_they_are_used(void **state) {
   EXPECT_OPS(text, {"td::conv_i8", 1}, {"aten::convolution", 0}, {"td::quantize_linear", 0}, {"aten::relu", 0});
 }
 
+/* As training for few bits leaves them: weights within limits, and four bits of a byte. */
+static void weights_and_activations_have_limits(void **state) {
+  (void)state;
+  static const char text[] =
+      "input %0 \"x\": u8[2, 3, 7, 9]\n"
+      "const %1: f32[] = {0.0625}\n"
+      "const %2: u8[] = {128}\n"
+      "const %3: i8[2, 3, 1, 2] = {1, -2, 9, -12, 5, 6, -7, 8, -9, 0, 3, 7}\n"
+      "const %4: f32[2] = {0.00390625, 0.0078125}\n"
+      "const %5: i8[2] = {0, 0}\n"
+      "const %6: i8[] = {-7}\n"
+      "const %7: i8[] = {7}\n"
+      "const %8: u8[] = {0}\n"
+      "const %9: u8[] = {15}\n"
+      "%10 = td::dequantize_linear(%0, %1, %2) {dtype = f32}\n"
+      "%11 = aten::clamp(%3, %6, %7)\n"
+      "%12 = td::dequantize_linear(%11, %4, %5) {axis = 0, dtype = f32}\n"
+      "%13 = aten::convolution(%10, %12)\n"
+      "%14 = aten::relu(%13)\n"
+      "%15 = td::quantize_linear(%14, %1, %8) {dtype = u8}\n"
+      "%16 = aten::clamp(%15, %8, %9)\n"
+      "%17 = td::dequantize_linear(%16, %1, %8) {dtype = f32}\n"
+      "output \"y\" %17\n";
+  expect_same_numbers_on_levels(text);
+  EXPECT_OPS(text, {"td::conv_i8", 1}, {"aten::convolution", 0});
+}
+
 /* Between a convolution and a depthwise one, a limit beyond what bytes hold; and one within, which stays. */
 static void channels_have_scales(void **state) {
   (void)state;
@@ -109,6 +136,7 @@ static void scales_along_an_axis_are_broadcast(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(weights_and_activations_have_limits),
       cmocka_unit_test(weights_are_quantised_where_they_are_used), cmocka_unit_test(channels_have_scales),
       cmocka_unit_test(zero_points_at_the_ends_are_added), cmocka_unit_test(scales_along_an_axis_are_broadcast)};
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -71,7 +71,7 @@ static ir_value part_of(onnx_node *n, const mixture *m, uint32_t i, int64_t e, i
   return onnx_constant_in_place(n, &part);
 }
 
-/* x w^T + bias; `columns` of w are known. */
+/* x w^T + bias */
 static ir_value plain_product(onnx_node *n, const mixture *m, int layer, int64_t e, ir_value x) {
   const layer_inputs *l = &m->layers[layer];
   const ir_type *w = onnx_type(n, onnx_in(n, l->weights));

@@ -7,7 +7,7 @@
 #include "ops/ops.h"
 #include "ops/results.h"
 
-enum { MOST = 8, MOST_INTS = 6, MEMORY_MAX = 8 << 20 };
+enum { MOST = IR_CASE_OPERANDS, MOST_INTS = 6, MEMORY_MAX = 8 << 20 };
 
 static base_arena *set_arena;
 static const ir_opset *set;

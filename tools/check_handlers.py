@@ -321,7 +321,7 @@ def check_failures(c, folder):
     before = c.echo("pid")[1]
     begin = time.time()
     c.expect("what takes too long", c.message("hang")[0], 504)
-    c.expect("the response time", time.time() - begin, lambda took: 0.9 < took < 5)
+    c.expect("the response time", time.time() - begin, lambda took: 3.9 < took < 60)
     c.expect("a worker that hangs is ended", c.wait_for(lambda: not is_running(before)), True)
     c.expect("the next", c.echo("pid"), lambda got: got[0] == 200 and got[1] != before)
     pid = c.echo("pid")[1]
@@ -594,7 +594,7 @@ def main():
     with_numpy = subprocess.run([python, "-c", "import numpy"], capture_output=True).returncode == 0
     with tempfile.TemporaryDirectory() as folder:
         flag = pathlib.Path(folder, "flag")
-        echo = {"handler.py": ECHO.replace("FLAG", repr(str(flag))), "c.yaml": "responseTimeout: 1\nminWorkers: 1\nmaxWorkers: 1\n"}
+        echo = {"handler.py": ECHO.replace("FLAG", repr(str(flag))), "c.yaml": "responseTimeout: 4\nminWorkers: 1\nmaxWorkers: 1\n"}
         archive(folder, "echo", echo, handler="handler.py", configFile="c.yaml")
         echo = {**echo, "c.yaml": "responseTimeout: 1\nminWorkers: 3\nmaxWorkers: 3\nbatchSize: 4\n"}
         archive(folder, "many", echo, handler="handler.py", configFile="c.yaml")

@@ -82,6 +82,7 @@ class Checks:
         try:
             return self.channel.unary_unary(method)(message, timeout=20, **options)
         except grpc.RpcError as error:
+            self.said = error.details()
             return error.code().name
 
     def stream(self, method, message):

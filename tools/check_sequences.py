@@ -330,11 +330,11 @@ def check_side_by_side(c):
     started, ended = c.figure("sequences_started_total"), c.figure("sequences_ended_total")
 
     def client(number):
-        """Its first wrong sum and what came; None where there is none."""
+        """Its first wrong sum, what came, and what the server said last; None where there is none."""
         for i in range(30):
             got = values_of(c.infer_grpc("sum", [number, i, 1], sequence_id=1000 + number, sequence_start=i == 0, sequence_end=i == 29))
             if got != [number * (i + 1), i * (i + 1) / 2, i + 1]:
-                return number, i, got
+                return number, i, got, getattr(c, "said", "")
 
     with concurrent.futures.ThreadPoolExecutor(24) as pool:
         c.expect("24 sequences at once", set(pool.map(client, range(1, 25))), {None})

@@ -22,17 +22,6 @@ static void put_text(base_text *attrs, const char *name, const char *value) {
   put(attrs, 5, &a);
 }
 
-/* An initializer of `bytes` bytes of an element type. */
-static void put_weights(base_text *graph, const char *name, int64_t element, int32_t rank, const int64_t *dims,
-                        const void *data, size_t bytes) {
-  base_text t = message();
-  for (int32_t i = 0; i < rank; i++) fmt_put_int(&t, 1, dims[i]);
-  fmt_put_int(&t, 2, element);
-  fmt_put_str(&t, 8, name);
-  fmt_put_bytes(&t, 9, data, bytes);
-  put(graph, 5, &t);
-}
-
 static float number(uint32_t *seed) {
   *seed = *seed * 1664525 + 1013904223;
   return (float)(int32_t)*seed / 2147483648.0f;
@@ -49,7 +38,7 @@ static void put_floats_of(base_text *graph, const char *name, int32_t rank, cons
   assert_true(count <= MOST);
   fill(kept, count, seed);
   for (int64_t i = 0; i < count; i++) kept[i] *= scale;
-  put_weights(graph, name, 1, rank, dims, kept, (size_t)count * sizeof *kept);
+  put_raw(graph, name, 1, rank, dims, kept, (size_t)count * sizeof *kept);
 }
 
 static base_text node_model(base_text *graph, const char *op, const char *in, const char *out, base_text *attrs) {
@@ -417,10 +406,10 @@ static void a_mixture_is_its_experts(void **state) {
   put_mixture_inputs(&g);
   fill(w.up[0][0], sizeof w.up / sizeof(float), 22), fill(w.up_bias[0], sizeof w.up_bias / sizeof(float), 23);
   fill(w.down[0][0], sizeof w.down / sizeof(float), 24), fill(w.down_bias[0], sizeof w.down_bias / sizeof(float), 25);
-  put_weights(&g, "up", 1, DIMS(EXPERTS, 2 * INNER, HIDDEN), w.up, sizeof w.up);
-  put_weights(&g, "upb", 1, DIMS(EXPERTS, 2 * INNER), w.up_bias, sizeof w.up_bias);
-  put_weights(&g, "down", 1, DIMS(EXPERTS, HIDDEN, INNER), w.down, sizeof w.down);
-  put_weights(&g, "downb", 1, DIMS(EXPERTS, HIDDEN), w.down_bias, sizeof w.down_bias);
+  put_raw(&g, "up", 1, DIMS(EXPERTS, 2 * INNER, HIDDEN), w.up, sizeof w.up);
+  put_raw(&g, "upb", 1, DIMS(EXPERTS, 2 * INNER), w.up_bias, sizeof w.up_bias);
+  put_raw(&g, "down", 1, DIMS(EXPERTS, HIDDEN, INNER), w.down, sizeof w.down);
+  put_raw(&g, "downb", 1, DIMS(EXPERTS, HIDDEN), w.down_bias, sizeof w.down_bias);
   put_mixture_attrs(&attrs);
   base_text model = node_model(&g, "MoE", "x,router,up,upb,down,downb", "y", &attrs);
   expect_mixture(&model, &w, 1e-5f);
@@ -449,12 +438,12 @@ static void weights_of_4_bits(int64_t block, bool stated) {
   const int64_t blocks = HIDDEN / block, ups = EXPERTS * 2 * INNER * blocks, downs = EXPERTS * HIDDEN * blocks;
   quantise(26, ups, block, up, up_scales, w.up[0][0]);
   quantise(27, downs, block, down, down_scales, w.down[0][0]);
-  put_weights(&g, "up", U8, DIMS(EXPERTS, 2 * INNER, HIDDEN / 2), up, sizeof up);
-  put_weights(&g, "ups", 1, stated ? 3 : 2, (int64_t[]){EXPERTS, 2 * INNER, blocks}, up_scales, (size_t)ups * 4);
-  put_weights(&g, "upb", 1, DIMS(EXPERTS, 2 * INNER), w.up_bias, sizeof w.up_bias);
-  put_weights(&g, "down", U8, DIMS(EXPERTS, HIDDEN, INNER / 2), down, sizeof down);
-  put_weights(&g, "downs", 1, stated ? 3 : 2, (int64_t[]){EXPERTS, HIDDEN, blocks}, down_scales, (size_t)downs * 4);
-  put_weights(&g, "downb", 1, DIMS(EXPERTS, HIDDEN), w.down_bias, sizeof w.down_bias);
+  put_raw(&g, "up", U8, DIMS(EXPERTS, 2 * INNER, HIDDEN / 2), up, sizeof up);
+  put_raw(&g, "ups", 1, stated ? 3 : 2, (int64_t[]){EXPERTS, 2 * INNER, blocks}, up_scales, (size_t)ups * 4);
+  put_raw(&g, "upb", 1, DIMS(EXPERTS, 2 * INNER), w.up_bias, sizeof w.up_bias);
+  put_raw(&g, "down", U8, DIMS(EXPERTS, HIDDEN, INNER / 2), down, sizeof down);
+  put_raw(&g, "downs", 1, stated ? 3 : 2, (int64_t[]){EXPERTS, HIDDEN, blocks}, down_scales, (size_t)downs * 4);
+  put_raw(&g, "downb", 1, DIMS(EXPERTS, HIDDEN), w.down_bias, sizeof w.down_bias);
   put_mixture_attrs(&attrs);
   put_attr_int(&attrs, "expert_weight_bits", 4);
   if (stated) put_attr_int(&attrs, "block_size", block);
@@ -521,7 +510,7 @@ static void codes_of_4_bits(void **state) {
     float want[3] = {0};
     int64_t count;
     put_input(&g, "a", DIMS(1, 3));
-    put_weights(&g, "b", U8, DIMS(5), codes[!type], 5);
+    put_raw(&g, "b", U8, DIMS(5), codes[!type], 5);
     put_floats(&g, "most", 1, most);
     put_attr_int(&attrs, "N", 3);
     put_attr_int(&attrs, "K", 3);

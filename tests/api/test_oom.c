@@ -94,16 +94,6 @@ static void fail_everywhere(const char *path, base_text *bytes, const feed *feed
 
 /* ---- the models ---- */
 
-static void put_raw(base_text *graph, const char *name, int64_t element, int32_t rank, const int64_t *dims,
-                    const void *data, size_t bytes) {
-  base_text t = message();
-  for (int32_t i = 0; i < rank; i++) fmt_put_int(&t, 1, dims[i]);
-  fmt_put_int(&t, 2, element);
-  fmt_put_str(&t, 8, name);
-  fmt_put_bytes(&t, 9, data, bytes);
-  put(graph, 5, &t);
-}
-
 /* The same in a typed field, which is copied at import. */
 static void put_typed_floats(base_text *graph, const char *name, uint32_t count) {
   base_text t = message();

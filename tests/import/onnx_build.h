@@ -128,6 +128,17 @@ static inline void put_floats(base_text *graph, const char *name, uint32_t count
   put(graph, 5, &t);
 }
 
+/* An initializer of an ONNX element type. */
+static inline void put_raw(base_text *graph, const char *name, int64_t element, int32_t rank, const int64_t *dims,
+                           const void *data, size_t bytes) {
+  base_text t = message();
+  for (int32_t i = 0; i < rank; i++) fmt_put_int(&t, 1, dims[i]);
+  fmt_put_int(&t, 2, element);
+  fmt_put_str(&t, 8, name);
+  fmt_put_bytes(&t, 9, data, bytes);
+  put(graph, 5, &t);
+}
+
 static inline void put_opset(base_text *to, uint32_t field, const char *domain, int64_t version) {
   base_text o = message();
   if (*domain) fmt_put_str(&o, 1, domain);

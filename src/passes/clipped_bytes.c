@@ -43,7 +43,7 @@ static td_status visit_clamp(passes_edit *e, ir_node id, const ir_node_def *def)
   const td_dtype dtype = ir_type_of(e->graph, clamp.out[0])->dtype;
   double low, high, scale, zero = 0;
   base_arg args[IR_NODE_ARGS];
-  if (!made || base_dtype(dtype)->bits != 8 || !read_limits(e, &clamp, dtype, &low, &high)) return TD_OK;
+  if (!made || (dtype != TD_I8 && dtype != TD_U8) || !read_limits(e, &clamp, dtype, &low, &high)) return TD_OK;
   const ir_node_def quantize = *made;
   const bool given = quantize.in_count > ZERO && quantize.in[ZERO].id;
   const bool narrow = high - low < 255;

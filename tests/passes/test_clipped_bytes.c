@@ -62,7 +62,8 @@ static void limits_of_the_type_go(void **state) {
       1);
 }
 
-/* What another reads without limits, scales that are not known, or several, numbers that nobody quantised. */
+/* What another reads without limits, scales that are not known, or several, small floats, numbers that nobody
+ * quantised. */
 static void others_stay(void **state) {
   (void)state;
   static const char *const texts[] = {
@@ -86,6 +87,13 @@ static void others_stay(void **state) {
       "%5 = td::quantize_linear(%0, %1, %2) {axis = 1, block_size = 0, dtype = u8, saturate = true}: u8[2, 3]\n"
       "%6 = aten::clamp(%5, %3, %4): u8[2, 3]\n"
       "output \"y\" %6\n",
+      "input %0 \"x\": f32[2, 3]\n"
+      "const %1: f32[] = {0.5}\n"
+      "const %2: f8e4m3fn[] = {-192}\n"
+      "const %3: f8e4m3fn[] = {192}\n"
+      "%4 = td::quantize_linear(%0, %1) {axis = 1, block_size = 0, dtype = f8e4m3fn, saturate = true}: f8e4m3fn[2, 3]\n"
+      "%5 = aten::clamp(%4, %2, %3): f8e4m3fn[2, 3]\n"
+      "output \"y\" %5\n",
       "input %0 \"x\": u8[2, 3]\n"
       "const %1: u8[] = {3}\n"
       "const %2: u8[] = {15}\n"

@@ -76,17 +76,15 @@ static td_status count_reads(passes_edit *e, ir_node id) {
 
 /* How `node` makes a value that loses its sign; NULL: it does not. */
 static const quantised *made_signed(passes_edit *e, const ir_node_def *node) {
+  enum { MAKES = sizeof makes / sizeof *makes };
   const state *s = e->user;
   const ir_value q = node->out[0];
+  size_t i = 0;
   bool given;
-  for (size_t i = 0; i < sizeof makes / sizeof *makes; i++)
-    if (node->op->id == makes[i].op)
-      return ir_type_of(e->graph, q)->dtype == TD_I8 && q.id < s->count && s->met[q.id] &&
-                     s->met[q.id] == passes_uses(e, q) && !is_constant(e, node->in[0], 0) &&
-                     known_zero(e, node, &makes[i], &given)
-                 ? &makes[i]
-                 : NULL;
-  return NULL;
+  while (i < MAKES && makes[i].op != node->op->id) i++;
+  if (i == MAKES || ir_type_of(e->graph, q)->dtype != TD_I8 || q.id >= s->count || !s->met[q.id]) return NULL;
+  if (s->met[q.id] != passes_uses(e, q) || is_constant(e, node->in[0], 0)) return NULL;
+  return known_zero(e, node, &makes[i], &given) ? &makes[i] : NULL;
 }
 
 /* A value without a sign stands beside the one with it until the last reader has changed over, which takes that one

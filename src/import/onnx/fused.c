@@ -56,3 +56,14 @@ ir_value onnx_quantise(onnx_node *n, ir_value x, ir_value scale, ir_value zero, 
   ir_value in[] = {x, scale, zero};
   return ONNX_EMIT_ARGS(n, "td::quantize_linear", in, zero.id ? 3 : 2, ARG_INT("axis", 0), ARG_DTYPE("dtype", dtype));
 }
+
+ir_value onnx_axis_size(onnx_node *n, ir_value v, int64_t axis) {
+  return ONNX_EMIT_ARGS(n, "td::shape", &v, 1, ARG_INT("start", axis), ARG_INT("end", axis + 1));
+}
+
+ir_value onnx_count_to(onnx_node *n, ir_value size) {
+  static const int64_t first = 0;
+  const ir_value ends[] = {onnx_scalar(n, TD_I64, 0), ONNX_EMIT(n, "aten::squeeze", size, onnx_ints(n, &first, 1)),
+                           onnx_scalar(n, TD_I64, 1)};
+  return onnx_emit(n, "aten::arange", ends, 3, NULL, 0);
+}

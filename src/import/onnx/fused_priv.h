@@ -12,6 +12,9 @@ ir_value onnx_channels_last(onnx_node *n, ir_value v);
 /* Between small integers and f32, one scale for all. A none `zero` is 0. */
 ir_value onnx_dequantise(onnx_node *n, ir_value x, ir_value scale, ir_value zero);
 ir_value onnx_quantise(onnx_node *n, ir_value x, ir_value scale, ir_value zero, td_dtype dtype);
+/* The size of an axis, [1], i64; 0, 1, ... below it, [size]. */
+ir_value onnx_axis_size(onnx_node *n, ir_value v, int64_t axis);
+ir_value onnx_count_to(onnx_node *n, ir_value size);
 
 /* td::matmul_nbits. zeros, bias, groups: none where absent. `accuracy`: MatMulNBits's accuracy_level. */
 typedef struct onnx_nbits {

@@ -20,17 +20,13 @@ static ir_value add_if(onnx_node *n, ir_value v, ir_value more) {
 /* How many keys there are with those of the past, [1]: k is [batch, keys, ...] or [batch, heads, keys, size]. */
 static ir_value count_keys(onnx_node *n, ir_value k, ir_value past) {
   const int64_t axis = onnx_rank(n, k) == 4 ? 2 : 1;
-  const ir_value own = ONNX_EMIT_ARGS(n, "td::shape", &k, 1, ARG_INT("start", axis), ARG_INT("end", axis + 1));
-  return add_if(n, own,
-                past.id ? ONNX_EMIT_ARGS(n, "td::shape", &past, 1, ARG_INT("start", 2), ARG_INT("end", 3)) : past);
+  return add_if(n, onnx_axis_size(n, k, axis), past.id ? onnx_axis_size(n, past, 2) : past);
 }
 
 /* 1 where a key is beyond the `lengths` [batch] of its sample, else 0: [batch, keys]. */
 static ir_value beyond(onnx_node *n, ir_value lengths, ir_value keys, td_dtype dtype) {
-  static const int64_t first = 0, last = 1;
-  const ir_value ends[] = {onnx_scalar(n, TD_I64, 0), ONNX_EMIT(n, "aten::squeeze", keys, onnx_ints(n, &first, 1)),
-                           onnx_scalar(n, TD_I64, 1)};
-  const ir_value positions = onnx_emit(n, "aten::arange", ends, 3, NULL, 0);
+  static const int64_t last = 1;
+  const ir_value positions = onnx_count_to(n, keys);
   const ir_value whole = ONNX_EMIT(n, "aten::unsqueeze", onnx_cast(n, lengths, TD_I64), onnx_ints(n, &last, 1));
   return onnx_cast(n, ONNX_EMIT(n, "aten::ge", positions, whole), dtype);
 }

@@ -1,6 +1,6 @@
 /* lower_group_query.c -- com.microsoft's GroupQueryAttention: td::group_query_attention, which owns its cache, over the
  * whole sequence or over a window of it. */
-#include "import/onnx/onnx_priv.h"
+#include "import/onnx/fused_priv.h"
 
 enum { QUERY, KEY, VALUE, PAST_KEY, PAST_VALUE, LAST, TOTAL, COS, SIN, POSITIONS, BIAS, SINK, INPUTS };
 
@@ -31,10 +31,6 @@ typedef struct window_cache {
   ir_value after;          /* rows that leave the cache behind this step */
 } window_cache;
 
-static ir_value axis_size(onnx_node *n, ir_value v, int64_t axis) {
-  return ONNX_EMIT_ARGS(n, "td::shape", &v, 1, ARG_INT("start", axis), ARG_INT("end", axis + 1));
-}
-
 static ir_value whole(onnx_node *n, int64_t v) { return onnx_scalar(n, TD_I64, (double)v); }
 
 /* L of `total` positions. */
@@ -48,7 +44,7 @@ static ir_value resident(onnx_node *n, ir_value total, ir_value capacity, int64_
 }
 
 static window_cache read_cache(onnx_node *n, const ir_value *in, int64_t window) {
-  window_cache c = {.rows = axis_size(n, in[QUERY], 1), .capacity = axis_size(n, in[PAST_KEY], 2)};
+  window_cache c = {.rows = onnx_axis_size(n, in[QUERY], 1), .capacity = onnx_axis_size(n, in[PAST_KEY], 2)};
   const ir_value total = ONNX_EMIT(n, "aten::add", onnx_cast(n, in[LAST], TD_I64), whole(n, 1));
   c.before = ONNX_EMIT(n, "aten::maximum", ONNX_EMIT(n, "aten::sub", total, c.rows), whole(n, 0));
   c.kept = resident(n, c.before, c.capacity, window);
@@ -57,19 +53,12 @@ static window_cache read_cache(onnx_node *n, const ir_value *in, int64_t window)
   return c;
 }
 
-/* [rows], i64 */
-static ir_value count_to(onnx_node *n, ir_value rows) {
-  static const int64_t first = 0;
-  const ir_value ends[] = {whole(n, 0), ONNX_EMIT(n, "aten::squeeze", rows, onnx_ints(n, &first, 1)), whole(n, 1)};
-  return onnx_emit(n, "aten::arange", ends, 3, NULL, 0);
-}
-
 /* Rows [after, after + capacity) of each sample's cache of capacity + rows; behind its end, its last one. */
 static ir_value leave_rows(onnx_node *n, const window_cache *c, ir_value past, ir_value all) {
   static const int64_t sample[] = {1, 2}, row[] = {3};
   const ir_value last = ONNX_EMIT(n, "aten::sub", ONNX_EMIT(n, "aten::add", c->capacity, c->rows), whole(n, 1));
   ir_value at = ONNX_EMIT(n, "aten::unsqueeze", c->after, onnx_ints(n, sample, 2));
-  at = ONNX_EMIT(n, "aten::minimum", ONNX_EMIT(n, "aten::add", at, count_to(n, c->capacity)), last);
+  at = ONNX_EMIT(n, "aten::minimum", ONNX_EMIT(n, "aten::add", at, onnx_count_to(n, c->capacity)), last);
   at = ONNX_EMIT(n, "aten::expand", at,
                  ONNX_EMIT_ARGS(n, "td::shape", &past, 1, ARG_INT("start", 0), ARG_INT("end", 3)));
   const ir_value in[] = {all, ONNX_EMIT(n, "aten::unsqueeze", at, onnx_ints(n, row, 1))};
@@ -88,7 +77,7 @@ static void attend_window(onnx_node *n, ir_value *in, ir_value *out, uint32_t ou
   const ir_value one = whole(n, 1);
   if (!in[POSITIONS].id && onnx_attr_int(n, "do_rotary", 0))
     in[POSITIONS] = ONNX_EMIT(n, "aten::add", ONNX_EMIT(n, "aten::unsqueeze", c.before, onnx_ints(n, &each, 1)),
-                              count_to(n, c.rows));
+                              onnx_count_to(n, c.rows));
   in[LAST] = ONNX_EMIT(n, "aten::sub", ONNX_EMIT(n, "aten::add", c.kept, c.rows), one);
   in[TOTAL] = ONNX_EMIT(n, "aten::add", c.capacity, c.rows);
   attend(n, in, out, 3);

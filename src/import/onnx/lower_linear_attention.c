@@ -41,7 +41,7 @@ static ir_value rows_second(onnx_node *n, ir_value v, ir_value like) {
   if (onnx_failed(n) || t->rank < 3) return v;
   const ir_value rows = ONNX_EMIT_ARGS(n, "aten::permute", &v, 1, ARG_INTS("dims", ((int64_t[]){0, 2, 1}), 3));
   if (t->rank == 3) return rows;
-  if (t->rank > 3) sizes[2] = t->dims[2];
+  sizes[2] = t->dims[2];
   const ir_value in[] = {rows, onnx_ints(n, sizes, (uint32_t)t->rank)};
   return ONNX_EMIT_ARGS(n, "aten::view", in, 2, ARG_BOOL("zero_copies", true));
 }

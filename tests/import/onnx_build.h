@@ -146,17 +146,19 @@ static inline void put_opset(base_text *to, uint32_t field, const char *domain, 
   put(to, field, &o);
 }
 
-/* A model of IR version 8 around `graph`, opset 17. `functions`: field 25 messages, or NULL. Both are consumed. */
-static inline base_text model_of(base_text *graph, base_text *functions) {
+/* A model of IR version 8 around `graph`. `functions`: field 25 messages, or NULL. Both are consumed. */
+static inline base_text model_at(int64_t opset, base_text *graph, base_text *functions) {
   base_text m = message();
   fmt_put_int(&m, 1, 8);
   put(&m, 7, graph);
-  put_opset(&m, 8, "", 17);
+  put_opset(&m, 8, "", opset);
   put_opset(&m, 8, "local", 1);
   if (functions) base_text_add(&m, functions->at, functions->length);
   if (functions) base_text_free(functions);
   return m;
 }
+
+static inline base_text model_of(base_text *graph, base_text *functions) { return model_at(17, graph, functions); }
 
 /* ---- importing ---- */
 

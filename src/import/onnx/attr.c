@@ -34,7 +34,9 @@ td_status onnx_bind_attrs(onnx_import *im, const onnx_scope *scope, const onnx_r
 }
 
 const onnx_bound *onnx_find_bound(const onnx_node *n, const char *name) {
-  return find(n->attrs, n->attr_count, base_str_of(name));
+  const onnx_bound *bound = find(n->attrs, n->attr_count, base_str_of(name));
+  if (bound) n->attr_read[bound - n->attrs] = true;
+  return bound;
 }
 
 bool onnx_attr_has(const onnx_node *n, const char *name) { return onnx_find_bound(n, name) != NULL; }

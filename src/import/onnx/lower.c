@@ -5,15 +5,6 @@
 
 /* ---- nodes that are an operator under another name ---- */
 
-/* Attributes of old operator sets that mean nothing any more. */
-static const char *const ignored_attrs[] = {"consumed_inputs"};
-
-static bool is_ignored(base_str name) {
-  for (size_t i = 0; i < sizeof ignored_attrs / sizeof *ignored_attrs; i++)
-    if (base_str_is(name, ignored_attrs[i])) return true;
-  return false;
-}
-
 /* Our name of their attribute by "theirs=ours,...". */
 static base_str rename(const char *renames, base_str name) {
   for (const char *at = renames; at && *at;) {
@@ -57,7 +48,7 @@ td_status onnx_lower_alias(onnx_node *n) {
   for (uint32_t i = 0; i < n->attr_count; i++) {
     base_str name = n->attrs[i].name;
     const ir_attr *ours = find_attr(impl->op, rename(impl->alias->renames, name));
-    if (!ours && is_ignored(name)) continue;
+    if (!ours && onnx_attr_harmless(n->op_type, name)) continue;
     const char *theirs = onnx_cstr(n->im, name);
     if (!theirs) return base_no_memory(n->im->err, "a name");
     if (!ours)
@@ -94,7 +85,8 @@ static td_status find_input(onnx_node *n, uint32_t i, base_str name) {
 static td_status find_inputs(onnx_node *n) {
   const onnx_record *r = n->record;
   n->in = base_new(n->im->arena, ir_value, (size_t)r->in.count + 1);
-  if (!n->in) return base_no_memory(n->im->err, "a node");
+  n->in_read = base_new(n->im->arena, bool, (size_t)r->in.count + 1);
+  if (!n->in || !n->in_read) return base_no_memory(n->im->err, "a node");
   for (uint32_t i = 0; i < r->in.count; i++)
     if (r->in.at[i].length) TRY(find_input(n, i, r->in.at[i]));
   return TD_OK;
@@ -145,13 +137,17 @@ static td_status enter_node(onnx_node *n) {
   if (!n->out || !n->made) return base_no_memory(n->im->err, "a node");
   TRY(onnx_bind_attrs(n->im, n->scope, n->record, &attrs, &n->attr_count));
   n->attrs = attrs;
+  n->attr_read = base_new(n->im->arena, bool, (size_t)n->attr_count + 1);
+  if (!n->attr_read) return base_no_memory(n->im->err, "a node");
   return find_inputs(n);
 }
 
 static td_status apply(onnx_node *n) {
   const onnx_impl *impl = &n->record->impl;
-  if (impl->row) impl->row->lower(n);
-  else onnx_take(n, impl->op ? onnx_lower_alias(n) : onnx_inline(n));
+  if (impl->row) {
+    impl->row->lower(n);
+    onnx_refuse_unread(n);
+  } else onnx_take(n, impl->op ? onnx_lower_alias(n) : onnx_inline(n));
   return n->b.status;
 }
 

@@ -78,7 +78,8 @@ static void joined_attention(onnx_node *n, ir_value joined, ir_value mask, ir_va
     onnx_fail(n, TD_UNSUPPORTED, "the sizes of queries, keys and values are unknown");
   for (uint32_t i = 0; i < count; i++)
     if (sizes[i] < 0 || sizes[i] > INT32_MAX) onnx_fail(n, TD_BAD_FILE, "qkv_hidden_sizes are out of range");
-  if (onnx_attr_int(n, "do_rotary", 0)) onnx_fail(n, TD_UNSUPPORTED, "do_rotary is not supported");
+  if (onnx_attr_int(n, "do_rotary", 0) || onnx_attr_int(n, "rotary_embedding_dim", 0))
+    onnx_fail(n, TD_UNSUPPORTED, "do_rotary is not supported");
   if (onnx_failed(n)) return;
   int64_t q = count == 3 ? sizes[0] : whole / 3, k = count == 3 ? sizes[1] : q, v = count == 3 ? sizes[2] : q, zero = 0;
   ir_value qkv[] = {part(n, joined, 2, 0, q), part(n, joined, 2, q, q + k), part(n, joined, 2, q + k, q + k + v)};

@@ -77,7 +77,7 @@ static void lower_loop(onnx_node *n) {
   loop_user user = {n, body};
   ir_build_loop l = {.body = loop_body,
                      .user = &user,
-                     .initial = n->in + 2,
+                     .initial = onnx_all_in(n) + 2,
                      .carried = carried,
                      .collected = graph->outputs.count - 1 - carried};
   l.trips = ir_build_to_scalar(&n->b, onnx_in(n, 0), TD_I64, "trip count");
@@ -185,8 +185,8 @@ static void read_scan(onnx_node *n, uint32_t first, scan *s) {
     return;
   }
   s->outputs = graph->outputs.count - s->states;
-  s->initial = n->in + first;
-  s->scanned = n->in + first + s->states;
+  s->initial = onnx_all_in(n) + first;
+  s->scanned = s->initial + s->states;
   for (uint32_t i = 0; i < s->inputs; i++)
     if (!s->scanned[i].id) onnx_fail(n, TD_BAD_FILE, "a scanned input is missing");
 }
@@ -246,8 +246,8 @@ static void map_body(ir_build *b, ir_build_loop *l, ir_value iteration, const ir
   ir_value *params = onnx_alloc(n, n->in_count * sizeof *params);
   (void)carried;
   for (uint32_t i = 0; params && i < n->in_count && !onnx_failed(n); i++) {
-    bool is_list = onnx_type(n, n->in[i])->kind == IR_LIST;
-    params[i] = is_list ? ONNX_EMIT(n, "td::list_at", n->in[i], iteration) : n->in[i];
+    const ir_value in = onnx_in(n, i);
+    params[i] = onnx_type(n, in)->kind == IR_LIST ? ONNX_EMIT(n, "td::list_at", in, iteration) : in;
   }
   if (!onnx_failed(n)) onnx_take(n, onnx_lower_body(n, body, b->block, params, n->in_count, results + 1));
 }
@@ -257,13 +257,13 @@ static void lower_sequence_map(onnx_node *n) {
   if (!body) return;
   const onnx_graph *graph = body->attr->graph;
   bool sound = n->in_count && graph->inputs.count == n->in_count && n->out_count <= graph->outputs.count;
-  if (!sound || onnx_type(n, n->in[0])->kind != IR_LIST) {
+  if (!sound || onnx_type(n, onnx_in(n, 0))->kind != IR_LIST) {
     onnx_fail(n, TD_BAD_FILE, "the first input must be a sequence, and inputs and outputs must fit the body's");
     return;
   }
   loop_user user = {n, body};
   ir_build_loop l = {.body = map_body, .user = &user, .collected = graph->outputs.count};
-  l.trips = ONNX_EMIT(n, "td::list_len", n->in[0]);
+  l.trips = ONNX_EMIT(n, "td::list_len", onnx_in(n, 0));
   ir_build_run_loop(&n->b, &l);
   for (uint32_t i = 0; i < n->out_count && !onnx_failed(n); i++) onnx_out(n, i, l.outs[i]);
 }

@@ -2,6 +2,8 @@
  * whole sequence or over a window of it. */
 #include "import/onnx/fused_priv.h"
 
+#include <string.h>
+
 enum { QUERY, KEY, VALUE, PAST_KEY, PAST_VALUE, LAST, TOTAL, COS, SIN, POSITIONS, BIAS, SINK, INPUTS };
 
 /* Results: y, present keys, present values. */
@@ -86,7 +88,8 @@ static void attend_window(onnx_node *n, ir_value *in, ir_value *out, uint32_t ou
 
 static void lower_group_query(onnx_node *n) {
   ir_value in[INPUTS], out[3] = {IR_NO_VALUE, IR_NO_VALUE, IR_NO_VALUE};
-  if (onnx_in_count(n) > INPUTS)
+  const char *const caches[] = {onnx_attr_str(n, "k_quant_type", "NONE"), onnx_attr_str(n, "v_quant_type", "NONE")};
+  if (onnx_in_count(n) > INPUTS || strcmp(caches[0], "NONE") != 0 || strcmp(caches[1], "NONE") != 0)
     onnx_fail(n, TD_UNSUPPORTED, "quantised caches, norms of queries and keys, and padded queries are not supported");
   if (!onnx_attr_int(n, "causal", 1)) onnx_fail(n, TD_UNSUPPORTED, "causal = 0 is not supported");
   if (onnx_attr_int(n, "qk_output", 0)) onnx_fail(n, TD_UNSUPPORTED, "qk_output is not supported");

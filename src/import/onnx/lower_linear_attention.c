@@ -1,5 +1,5 @@
-/* lower_linear_attention.c -- com.microsoft's operators of models that carry a state from token to token: linear
- * attention, convolutions over the tokens before, and their gates and norms. */
+/* lower_linear_attention.c -- operators, ONNX's and com.microsoft's, of models that carry a state from token to token:
+ * linear attention, convolutions over the tokens before, and their gates and norms. */
 #include "import/onnx/onnx_priv.h"
 
 #include <math.h>
@@ -97,7 +97,8 @@ static void linear_attention(onnx_node *n) {
   const int64_t heads = onnx_attr_int(n, "kv_num_heads", 0), query_heads = onnx_attr_int(n, "q_num_heads", 0);
   double scale = onnx_attr_float(n, "scale", 0);
   ir_value in[OPERANDS] = {IR_NO_VALUE}, out[2];
-  const td_dtype dtype = onnx_type_dtype(n, onnx_in(n, QUERY));
+  const td_dtype dtype = onnx_type_dtype(n, onnx_in(n, QUERY)),
+                 state = onnx_has(n, PAST) ? onnx_type_dtype(n, onnx_in(n, PAST)) : dtype;
   size_t row = 0;
   uint32_t count = OPERANDS;
   while (row < sizeof rules / sizeof *rules && strcmp(rules[row].rule, rule) != 0) row++;
@@ -105,7 +106,7 @@ static void linear_attention(onnx_node *n) {
   if (row == sizeof rules / sizeof *rules) onnx_fail(n, TD_BAD_FILE, "update_rule is \"%s\"", rule);
   for (uint32_t i = 0; i < OPERANDS && !onnx_failed(n); i++) {
     const bool used = i == KEEP ? rules[row].keep : i == BETA ? rules[row].beta : true;
-    if (used && onnx_in(n, i).id) in[i] = onnx_cast(n, onnx_in(n, i), TD_F32);
+    if (onnx_has(n, i) && used) in[i] = onnx_cast(n, onnx_in(n, i), TD_F32);
     if (used && i != PAST && !in[i].id) onnx_fail(n, TD_BAD_FILE, "rule %s needs input %u", rule, i);
   }
   if (onnx_failed(n)) return;
@@ -118,7 +119,7 @@ static void linear_attention(onnx_node *n) {
   const base_arg args[] = {ARG_INT("heads", heads), ARG_INT("query_heads", query_heads), ARG_FLOAT("scale", scale)};
   onnx_emit_many(n, "td::linear_attention", in, count, args, 3, out, 2);
   for (uint32_t i = 0; i < 2; i++)
-    if (onnx_wants(n, i)) onnx_out(n, i, onnx_cast(n, out[i], dtype));
+    if (onnx_wants(n, i)) onnx_out(n, i, onnx_cast(n, out[i], i ? state : dtype));
 }
 
 /* decay = decay_scale softplus(a + dt_bias); beta = sigmoid(b) */
@@ -159,6 +160,8 @@ static void gated_add(onnx_node *n) {
 
 ONNX_DECLARE(linear_attention);
 const onnx_lowering onnx_lower_linear_attention[] = {
+    {"", "CausalConvWithState", 27, causal_conv},
+    {"", "LinearAttention", 27, linear_attention},
     {"com.microsoft", "CausalConvWithState", 1, causal_conv},
     {"com.microsoft", "LinearAttention", 1, linear_attention},
     {"com.microsoft", "LinearAttentionGate", 1, attention_gate},

@@ -49,8 +49,19 @@ static activations read_activations(onnx_node *n) {
   return a;
 }
 
+/* hidden_size, where it is given, is what the recurrent weights [directions, gates * hidden, hidden] say as well. */
+static void check_hidden_size(onnx_node *n, ir_value weights) {
+  const ir_type *w = weights.id ? onnx_type(n, weights) : NULL;
+  const base_dim hidden = w && w->rank == 3 ? w->dims[2] : BASE_DIM_NONE;
+  const int64_t told = onnx_attr_int(n, "hidden_size", 0);
+  if (told && base_dim_known(hidden) && told != hidden)
+    onnx_fail(n, TD_BAD_FILE, "hidden_size is %lld, and the recurrent weights are for %lld", (long long)told,
+              (long long)hidden);
+}
+
 /* Emits `op` on `in` with the attributes that all three have, and binds its outputs. */
 static void emit(onnx_node *n, const char *op, const ir_value *in, uint32_t in_count, bool quantise) {
+  check_hidden_size(n, in_count > 2 ? in[2] : IR_NO_VALUE);
   activations a = read_activations(n);
   base_arg args[10];
   uint32_t count = 0;

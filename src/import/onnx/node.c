@@ -17,9 +17,20 @@ int64_t onnx_opset(const onnx_node *n) { return n->record->impl.version; }
 const char *onnx_op_type(const onnx_node *n) { return n->op_type; }
 uint32_t onnx_in_count(const onnx_node *n) { return n->in_count; }
 uint32_t onnx_out_count(const onnx_node *n) { return n->out_count; }
-bool onnx_has(const onnx_node *n, uint32_t i) { return i < n->in_count && n->in[i].id; }
 bool onnx_wants(const onnx_node *n, uint32_t i) { return i < n->out_count && n->record->out.at[i].length; }
-ir_value onnx_in(onnx_node *n, uint32_t i) { return !onnx_failed(n) && i < n->in_count ? n->in[i] : IR_NO_VALUE; }
+
+bool onnx_has(const onnx_node *n, uint32_t i) {
+  if (i >= n->in_count) return false;
+  n->in_read[i] = true;
+  return n->in[i].id;
+}
+
+ir_value onnx_in(onnx_node *n, uint32_t i) { return onnx_has(n, i) && !onnx_failed(n) ? n->in[i] : IR_NO_VALUE; }
+
+const ir_value *onnx_all_in(onnx_node *n) {
+  for (uint32_t i = 0; i < n->in_count; i++) n->in_read[i] = true;
+  return n->in;
+}
 
 void onnx_out(onnx_node *n, uint32_t i, ir_value value) {
   if (onnx_failed(n) || i >= n->out_count) return;

@@ -61,6 +61,7 @@ struct onnx_node {
   uint32_t in_count, out_count;
   bool *made; /* outputs that are set */
   const onnx_bound *attrs;
+  bool *attr_read, *in_read; /* the lowering has asked for it */
   uint32_t attr_count;
   ir_build b;     /* its block is the one that the node is lowered into */
   ir_frame frame; /* of `b` */
@@ -74,6 +75,13 @@ const char *onnx_cstr(onnx_import *im, base_str s); /* NUL-terminated, as long a
 /* unsupported.c: notes a node that nothing lowers, or that a lowering refuses for `reason`; fails naming all noted. */
 td_status onnx_note_missing(onnx_import *im, onnx_record *record, const char *label, const char *reason);
 td_status onnx_report_missing(onnx_import *im);
+
+/* unread.c */
+bool onnx_attr_harmless(const char *op, base_str attr); /* may be passed over */
+void onnx_refuse_unread(onnx_node *n);                  /* fails where the lowering left something else unread */
+
+/* node.c: every input, read. As long as the node. */
+const ir_value *onnx_all_in(onnx_node *n);
 
 /* sort.c: orders a graph's nodes; fails on cycles and on names that are defined twice. Comes after initializers and
  * inputs are in the scope. */

@@ -45,7 +45,7 @@ struct cli_command {
   const char *operands; /* as in the usage line, "MODEL" */
   const char *summary;  /* a phrase */
   const char *text;     /* paragraphs separated by blank lines, or NULL */
-  const char *examples; /* lines "COMMAND" and "# what it does", or NULL */
+  const char *examples; /* lines "COMMAND" and "# what it does", or NULL; NULL with a program: that has the whole row */
   const cli_option *options;
   uint32_t option_count;
   uint32_t min_operands, max_operands;
@@ -61,7 +61,7 @@ extern const cli_command cli_run, cli_check, cli_bench, cli_profile, cli_compare
 /* Parses `words`, what follows the command's name, runs it and prints its error; the exit status. */
 int cli_execute(const cli_command *command, cli_work *run, int count, char **words);
 /* Runs the program of that name, with `words` from its name on, instead of this one. Returns where that fails. */
-td_status cli_become(const char *program, char **words);
+td_status cli_become(const char *program, char **words, td_error *err);
 /* Is `name` more like `word` than *nearest is (NULL: like enough to be meant)? Then it is *nearest. */
 bool cli_nearer(base_str word, const char *name, const char **nearest);
 const char *cli_dashes(const cli_option *option);      /* "--" or "-" */
@@ -212,9 +212,10 @@ void cli_print_given(const cli_args *args, const char *const *without, FILE *to)
 td_status cli_int(const cli_args *args, const char *option, int64_t low, int64_t high, int64_t *value, td_error *err);
 td_status cli_real(const cli_args *args, const char *option, double low, double high, double *value, td_error *err);
 
-/* ---- help (help.c, manual.c, completion.c) ---- */
+/* ---- help ---- */
 void cli_print_usage(FILE *to);
 void cli_print_help(const cli_command *command, FILE *to);
-void cli_print_man(FILE *to);
-td_status cli_print_completion(base_arena *arena, FILE *to, td_error *err);
+/* The manual page, the completion, and the help of commands whose rows `treadle` has in brief: treadle-debug's. */
+td_status cli_help_rest(cli_args *args, td_error *err);
+#define CLI_DEBUG_PROGRAM "treadle-debug"
 #endif

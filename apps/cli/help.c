@@ -55,21 +55,16 @@ void cli_print_help(const cli_command *command, FILE *to) {
   }
 }
 
+static bool is_brief(const cli_command *command) { return command->program && !command->examples; }
+
 static td_status run_help(cli_args *args, td_error *err) {
-  if (cli_flag(args, "man")) {
-    cli_print_man(stdout);
-  } else if (cli_flag(args, "bash-completion")) {
-    return cli_print_completion(args->arena, stdout, err);
-  } else if (args->operand_count) {
-    const cli_command *command = cli_find_command(args->operands[0]);
-    if (!command) {
-      return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no command '%s'; see `treadle help`",
-                       args->operands[0]);
-    }
-    cli_print_help(command, stdout);
-  } else {
-    cli_print_usage(stdout);
-  }
+  const char *name = args->operand_count ? args->operands[0] : NULL;
+  const cli_command *command = name ? cli_find_command(name) : NULL;
+  if (name && !command)
+    return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "there is no command '%s'; see `treadle help`", name);
+  if (args->given_count || (command && is_brief(command))) return cli_help_rest(args, err);
+  if (command) cli_print_help(command, stdout);
+  else cli_print_usage(stdout);
   return TD_OK;
 }
 

@@ -7,7 +7,7 @@
 #include "cli.h"
 
 /* Replaces this process. The program stands where this one does, else on the search path. */
-td_status cli_become(const char *program, char **words) {
+td_status cli_become(const char *program, char **words, td_error *err) {
   char path[4096];
   const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
   char *slash = length > 0 ? memrchr(path, '/', (size_t)length) : NULL;
@@ -16,8 +16,8 @@ td_status cli_become(const char *program, char **words) {
     execv(path, words);
   }
   execvp(program, words);
-  app_note("%s cannot be run: %s; it is installed with treadle, beside it", program, strerror(errno));
-  return TD_NO_RESOURCE;
+  return base_fail(err, TD_NO_RESOURCE, NULL, -1, "%s cannot be run: %s; it is installed with treadle, beside it",
+                   program, strerror(errno));
 }
 
 const cli_command cli_launch = {

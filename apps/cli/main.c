@@ -19,6 +19,9 @@ int main(int count, char **words) {
     else app_note("there is no command '%s'; see `treadle help`", name);
     return TD_BAD_ARGUMENT;
   }
-  if (command->program) return (int)cli_become(command->program, words + 1);
-  return cli_execute(command, command->run, count - 2, words + 2);
+  if (!command->program) return cli_execute(command, command->run, count - 2, words + 2);
+  td_error err = {.offset = -1};
+  const td_status status = cli_become(command->program, words + 1, &err);
+  app_print_error(name, &err);
+  return (int)status;
 }

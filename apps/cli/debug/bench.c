@@ -146,7 +146,7 @@ td_status cli_run_bench(cli_args *args, td_error *err) {
   if (suite == (args->operand_count == 1))
     return base_fail(err, TD_BAD_ARGUMENT, NULL, -1, "one of MODEL and --suite is needed; see `treadle help bench`");
   if (suite) return suite_run(args, err);
-  if (cli_value(args, "sweep") || cli_value(args, "instances")) return cli_become("treadle-sweep", args->words);
+  if (cli_value(args, "sweep") || cli_value(args, "instances")) return cli_become("treadle-sweep", args->words, err);
   bench_state s = {.args = args};
   td_status status = bench_model(&s, err);
   td_streams_free(s.timed.streams);

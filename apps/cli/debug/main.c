@@ -1,6 +1,7 @@
 /* main.c -- `treadle-debug COMMAND ...`, which `treadle COMMAND ...` starts with the command for its own name. */
 #include <string.h>
 
+#include "cli/debug/pages.h"
 #include "cli/faults.h"
 
 static const struct {
@@ -13,11 +14,20 @@ static const struct {
                 {&cli_inspect, cli_run_inspect},   {&cli_bench, cli_run_bench},
                 {&cli_roofline, cli_run_roofline}, {&cli_tune, cli_run_tune}};
 
+td_status cli_help_rest(cli_args *args, td_error *err) {
+  if (cli_flag(args, "bash-completion")) return cli_print_completion(args->arena, stdout, err);
+  cli_print_man(stdout);
+  return TD_OK;
+}
+
 int main(int count, char **words) {
-  for (int at = 0; at < count && at < 2; at++)
+  for (int at = 0; at < count && at < 2; at++) {
+    if (strcmp(words[at], cli_help.name) == 0)
+      return cli_execute(&cli_help, cli_help.run, count - at - 1, words + at + 1);
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
       if (strcmp(words[at], commands[i].command->name) == 0)
         return cli_execute(commands[i].command, commands[i].run, count - at - 1, words + at + 1);
+  }
   app_note(
       "treadle-debug has the commands check, compare, bisect, minify, replay, repro, inspect, profile, "
       "compare-profiles, bench, roofline and tune of `treadle`; see `treadle help`");

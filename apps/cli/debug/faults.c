@@ -1,7 +1,8 @@
 /* faults.c -- commands of `treadle-debug`, a program beside `treadle` that finds what is wrong with a model, or slow,
- * and shows what becomes of it: how they are called, which both programs know. debug/ has what they do. */
-#include "collector.h"
-#include "perf.h"
+ * and shows what becomes of it: how they are called. */
+#include "cli/faults.h"
+#include "cli/collector.h"
+#include "cli/perf.h"
 
 #define OPTION_RTOL \
   { "rtol", "R", "differences up to atol + R times the expected magnitude are rounding; default 1e-3", NULL, false }
@@ -35,9 +36,7 @@ static const cli_option compare_options[] = {
 };
 
 const cli_command cli_compare = {
-    .name = "compare",
-    .operands = "MODEL [MODEL]",
-    .summary = "compare two ways to run a model, and find the first node that differs",
+    CLI_COMPARE,
     .text =
         "Runs MODEL on two backends with the same inputs and prints, per output, the largest difference\n"
         "(absolute, relative, in ULP) and the cosine. If outputs differ, every node's result is compared and the\n"
@@ -60,7 +59,6 @@ const cli_command cli_compare = {
     .option_count = sizeof compare_options / sizeof *compare_options,
     .min_operands = 1,
     .max_operands = 2,
-    .program = "treadle-debug",
 };
 
 static const cli_option bisect_options[] = {
@@ -70,9 +68,7 @@ static const cli_option bisect_options[] = {
 };
 
 const cli_command cli_bisect = {
-    .name = "bisect",
-    .operands = "MODEL",
-    .summary = "find the pass or kernel that makes a model's outputs wrong",
+    CLI_BISECT,
     .text =
         "Runs MODEL repeatedly with some graph passes, then some kernels disabled, and bisects to the one without\n"
         "which the outputs agree with eager. If the outputs agree from the start, there is nothing to find. Ends\n"
@@ -84,7 +80,6 @@ const cli_command cli_bisect = {
     .option_count = sizeof bisect_options / sizeof *bisect_options,
     .min_operands = 1,
     .max_operands = 1,
-    .program = "treadle-debug",
 };
 
 static const cli_option minify_options[] = {
@@ -103,9 +98,7 @@ static const cli_option minify_options[] = {
 };
 
 const cli_command cli_minify = {
-    .name = "minify",
-    .operands = "MODEL",
-    .summary = "find the smallest model that still fails the same way",
+    CLI_MINIFY,
     .text =
         "Runs parts of MODEL's graph, each in its own process, and keeps those that fail as MODEL does: same\n"
         "error, signal or exit status, a timeout, or outputs that differ from eager by more than rounding. A\n"
@@ -122,7 +115,6 @@ const cli_command cli_minify = {
     .option_count = sizeof minify_options / sizeof *minify_options,
     .min_operands = 1,
     .max_operands = 1,
-    .program = "treadle-debug",
 };
 
 static const cli_option replay_options[] = {
@@ -133,9 +125,7 @@ static const cli_option replay_options[] = {
 };
 
 const cli_command cli_replay = {
-    .name = "replay",
-    .operands = "DIR",
-    .summary = "run what --debug-dir wrote, as it is or edited",
+    CLI_REPLAY,
     .text =
         "Runs DIR/graph.tdir with the options of the command that wrote it. The loops are those of DIR/loops.txt.\n"
         "If DIR has a generated.N.c for them, that file is compiled instead of generated code: it is your own\n"
@@ -147,7 +137,6 @@ const cli_command cli_replay = {
     .option_count = sizeof replay_options / sizeof *replay_options,
     .min_operands = 1,
     .max_operands = 1,
-    .program = "treadle-debug",
 };
 
 static const cli_option repro_options[] = {
@@ -167,9 +156,7 @@ static const cli_option repro_options[] = {
 };
 
 const cli_command cli_repro = {
-    .name = "repro",
-    .operands = "MODEL",
-    .summary = "bundle a model and how it is run, for a bug report",
+    CLI_REPRO,
     .text =
         "Writes a folder with the graph as text, weights, inputs, plan, options, version and CPU, and a script\n"
         "that runs it.",
@@ -180,7 +167,6 @@ const cli_command cli_repro = {
     .option_count = sizeof repro_options / sizeof *repro_options,
     .min_operands = 1,
     .max_operands = 1,
-    .program = "treadle-debug",
 };
 
 static const cli_option check_options[] = {
@@ -204,9 +190,7 @@ static const cli_option check_options[] = {
 };
 
 const cli_command cli_check = {
-    .name = "check",
-    .operands = "DIR...",
-    .summary = "run recorded cases and compare their outputs",
+    CLI_CHECK,
     .text =
         "A case is a folder with model.onnx and test_data_set_*/input_I.pb, output_I.pb (ONNX's own tests), or with\n"
         "case.json and .npy files. Folders are searched recursively. An output passes if its type and shape are\n"
@@ -223,7 +207,6 @@ const cli_command cli_check = {
     .option_count = sizeof check_options / sizeof *check_options,
     .min_operands = 1,
     .max_operands = UINT32_MAX,
-    .program = "treadle-debug",
 };
 
 static const cli_option profile_options[] = {
@@ -281,9 +264,7 @@ static const cli_option profile_options[] = {
 };
 
 const cli_command cli_profile = {
-    .name = "profile",
-    .operands = "MODEL",
-    .summary = "show where the time of a model goes",
+    CLI_PROFILE,
     .text =
         "MODEL is a file or builtin:NAME. It is loaded, warmed up, and run for --min-time seconds while every\n"
         "step on every thread is recorded. The table has a row per node, operator, kernel or module: microseconds\n"
@@ -300,7 +281,6 @@ const cli_command cli_profile = {
     .option_count = sizeof profile_options / sizeof *profile_options,
     .min_operands = 1,
     .max_operands = 1,
-    .program = "treadle-debug",
 };
 
 static const cli_option bench_options[] = {
@@ -340,9 +320,7 @@ static const cli_option bench_options[] = {
 };
 
 const cli_command cli_bench = {
-    .name = "bench",
-    .operands = "[MODEL]",
-    .summary = "measure the latency of warm inferences",
+    CLI_BENCH,
     .text =
         "MODEL is a file or builtin:NAME. It is loaded, compiled, run once, warmed up, and then timed run by run\n"
         "for --min-time seconds, longer if that gives few runs.\n"
@@ -367,7 +345,6 @@ const cli_command cli_bench = {
     .options = bench_options,
     .option_count = sizeof bench_options / sizeof *bench_options,
     .max_operands = 1,
-    .program = "treadle-debug",
 };
 
 static const cli_option tune_options[] = {
@@ -377,9 +354,7 @@ static const cli_option tune_options[] = {
     CLI_OPTION_JSON};
 
 const cli_command cli_tune = {
-    .name = "tune",
-    .operands = "[NUMBER]...",
-    .summary = "find the fastest kernel parameters for this machine",
+    CLI_TUNE,
     .text =
         "Kernels choose among forms that give the same bits by a few parameters, whose values a table has for\n"
         "families of CPUs. This command measures other values on some layers, on one thread or two as the\n"
@@ -394,7 +369,6 @@ const cli_command cli_tune = {
     .options = tune_options,
     .option_count = sizeof tune_options / sizeof *tune_options,
     .max_operands = 32,
-    .program = "treadle-debug",
 };
 
 static const cli_option roofline_options[] = {
@@ -404,9 +378,7 @@ static const cli_option roofline_options[] = {
 };
 
 const cli_command cli_roofline = {
-    .name = "roofline",
-    .operands = "",
-    .summary = "measure the peak arithmetic and bandwidths of this machine",
+    CLI_ROOFLINE,
     .text =
         "Measures peak arithmetic for each level of instruction sets, and the bandwidth of caches and memory, on\n"
         "one thread and on more, in about two seconds. The figures are limits: run it on an idle machine. They\n"
@@ -417,15 +389,12 @@ const cli_command cli_roofline = {
         "treadle roofline --threads 1 --json",
     .options = roofline_options,
     .option_count = sizeof roofline_options / sizeof *roofline_options,
-    .program = "treadle-debug",
 };
 
 static const cli_option compare_profiles_options[] = {CLI_OPTION_JSON};
 
 const cli_command cli_compare_profiles = {
-    .name = "compare-profiles",
-    .operands = "BEFORE AFTER",
-    .summary = "show what changed between two profiles",
+    CLI_COMPARE_PROFILES,
     .text =
         "BEFORE and AFTER are files that `treadle profile MODEL --json` wrote, with the same --group-by. A row\n"
         "changed if its mean time moved by more than three standard errors and 2 %, and its shortest time moved with\n"
@@ -438,7 +407,6 @@ const cli_command cli_compare_profiles = {
     .option_count = sizeof compare_profiles_options / sizeof *compare_profiles_options,
     .min_operands = 2,
     .max_operands = 2,
-    .program = "treadle-debug",
 };
 
 static const cli_option inspect_options[] = {
@@ -465,9 +433,7 @@ static const cli_option inspect_options[] = {
 };
 
 const cli_command cli_inspect = {
-    .name = "inspect",
-    .operands = "MODEL",
-    .summary = "show the graph or the plan of a model",
+    CLI_INSPECT,
     .text =
         "MODEL is a file or builtin:NAME. The text begins with the inputs and outputs; after the passes, # lines\n"
         "say what each of them did. Weights that are in no file, such as packed ones, are printed as their first\n"
@@ -482,5 +448,4 @@ const cli_command cli_inspect = {
     .option_count = sizeof inspect_options / sizeof *inspect_options,
     .min_operands = 1,
     .max_operands = 1,
-    .program = "treadle-debug",
 };

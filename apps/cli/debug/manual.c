@@ -1,5 +1,5 @@
 /* manual.c -- the manual page treadle(1) in roff, made from the table of sub-commands. */
-#include "cli.h"
+#include "cli/debug/pages.h"
 
 #include <string.h>
 

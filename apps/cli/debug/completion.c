@@ -1,5 +1,5 @@
 /* completion.c -- a bash completion script made from the table of sub-commands. */
-#include "cli.h"
+#include "cli/debug/pages.h"
 #include "common/known.h"
 
 #include <string.h>

@@ -125,6 +125,41 @@ static void loop_opens_sizes(void **state) {
   check_loop(&m, "prim::Loop(%0, -, %1, %3): f32[2, $u");
 }
 
+/* A loop over what a constant outside and the loop itself are called: inside, the names are the body's inputs. */
+static void inputs_of_a_body_hide_what_is_around(void **state) {
+  (void)state;
+  base_text g = message(), body = message(), attrs = message();
+  put_value_as(&body, 11, "i", 7, 0, NULL);
+  put_value_as(&body, 11, "go", 9, 0, NULL);
+  put_input(&body, "v", DIMS(2));
+  put_input(&body, "w", DIMS(2));
+  put_node(&body, "Identity", "", "go", "on");
+  put_node(&body, "Add", "sum", "v,w", "next");
+  put_node(&body, "Identity", "", "w", "same");
+  put_output(&body, "on");
+  put_output(&body, "next");
+  put_output(&body, "same");
+  put_attr_graph(&attrs, "body", &body);
+  put_value_as(&g, 11, "n", 7, 0, NULL);
+  put_input(&g, "x", DIMS(2));
+  put_floats(&g, "w", 2, (float[]){1, 2});
+  put_node_as(&g, 1, "", "Loop", "loop", "n,,x,w", "v,last", &attrs);
+  put_output(&g, "v");
+  base_text m = model_of(&g, NULL);
+  expect_text(&m,
+              "input %0 \"n\": i64[]\n"
+              "input %1 \"x\": f32[2]\n"
+              "const %2 \"w\": f32[2] = {1, 2}\n"
+              "const %3 \"go\": bool[] = {1}\n"
+              "%4, %5 = prim::Loop(%0, -, %1, %2): f32[2], f32[2] {  # \"loop (Loop)\"\n"
+              "  block(%6: i64[], %7: f32[2], %8: f32[2]) {\n"
+              "    %9 = aten::add(%7, %8): f32[2]  # \"sum (Add)\"\n"
+              "    yield %3, %9, %8\n"
+              "  }\n"
+              "}\n"
+              "output \"v\" %4\n");
+}
+
 static void scan_writes_backwards(void **state) {
   (void)state;
   base_text g = message(), body = message(), attrs = message(), list = message();
@@ -190,6 +225,7 @@ int main(void) {
       cmocka_unit_test(known_condition_chooses),
       cmocka_unit_test(loop_of_fixed_type),
       cmocka_unit_test(loop_opens_sizes),
+      cmocka_unit_test(inputs_of_a_body_hide_what_is_around),
       cmocka_unit_test(scan_writes_backwards),
       cmocka_unit_test(refusals),
       cmocka_unit_test(no_memory),

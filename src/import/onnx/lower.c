@@ -203,7 +203,7 @@ td_status onnx_define_initializers(onnx_scope *scope, onnx_graph *graph) {
     if (!t->name.length)
       return base_fail(im->err, TD_BAD_FILE, im->source->file, fmt_wire_offset(&t->wire), "an initializer has no name");
     td_status status = onnx_tensor_value(im, t, &value);
-    if (status == TD_OK) status = onnx_define(scope, t->name, value);
+    if (status == TD_OK) status = onnx_define_here(scope, t->name, value);
     if (status != TD_OK) return base_error_name(im->err, status, "initializer %.*s", (int)t->name.length, t->name.at);
   }
   return TD_OK;
@@ -236,7 +236,7 @@ td_status onnx_lower_body(onnx_node *n, const onnx_bound *body, ir_block block, 
                         .bound = body->scope->bound,
                         .bound_count = body->scope->bound_count,
                         .depth = n->scope->depth + 1};
-  for (uint32_t i = 0; i < count; i++) TRY(onnx_define(scope, graph->inputs.at[i].name, params[i]));
+  for (uint32_t i = 0; i < count; i++) TRY(onnx_define_here(scope, graph->inputs.at[i].name, params[i]));
   TRY(onnx_define_initializers(scope, graph));
   TRY(onnx_lower_graph(scope, graph));
   return take_results(n, scope, graph, results);

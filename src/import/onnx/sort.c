@@ -40,9 +40,27 @@ static td_status find_producers(uses *u) {
   return TD_OK;
 }
 
-static td_status add_use(uses *u, uint32_t user, base_str name) {
+/* What the inputs and initializers of a subgraph are called, and those of the subgraphs around it. */
+typedef struct hidden {
+  base_map names;
+  const struct hidden *around;
+} hidden;
+
+static td_status hide(uses *u, const onnx_graph *graph, hidden *h) {
+  for (uint32_t i = 0; i < graph->inputs.count; i++)
+    if (!base_map_put(&h->names, u->im->arena, graph->inputs.at[i].name, 0, NULL))
+      return base_no_memory(u->im->err, "names");
+  for (uint32_t i = 0; i < graph->initializers.count; i++)
+    if (!base_map_put(&h->names, u->im->arena, graph->initializers.at[i].name, 0, NULL))
+      return base_no_memory(u->im->err, "names");
+  return TD_OK;
+}
+
+static td_status add_use(uses *u, uint32_t user, base_str name, const hidden *around) {
   const uint32_t *producer = base_map_get(&u->producers, name);
   if (!producer) return TD_OK;
+  for (const hidden *h = around; h; h = h->around)
+    if (base_map_get(&h->names, name)) return TD_OK;
   if (*producer >= user) u->is_sound = false;
   uint32_t *slot = base_vec_push(u->im->arena, &u->at);
   if (!slot) return base_no_memory(u->im->err, "the order of nodes");
@@ -51,12 +69,15 @@ static td_status add_use(uses *u, uint32_t user, base_str name) {
 }
 
 /* Uses of `r`, on behalf of node `user`, which `r` is or is nested in. */
-static td_status add_uses(uses *u, uint32_t user, const onnx_record *r) {
-  for (uint32_t i = 0; i < r->in.count; i++) TRY(add_use(u, user, r->in.at[i]));
+static td_status add_uses(uses *u, uint32_t user, const onnx_record *r, const hidden *around) {
+  for (uint32_t i = 0; i < r->in.count; i++) TRY(add_use(u, user, r->in.at[i], around));
   for (uint32_t i = 0; i < r->attrs.count; i++) {
     const onnx_graph *nested = r->attrs.at[i].graph;
-    for (uint32_t k = 0; nested && k < nested->nodes.count; k++) TRY(add_uses(u, user, &nested->nodes.at[k]));
-    for (uint32_t k = 0; nested && k < nested->outputs.count; k++) TRY(add_use(u, user, nested->outputs.at[k].name));
+    hidden own = {.around = around};
+    if (nested) TRY(hide(u, nested, &own));
+    for (uint32_t k = 0; nested && k < nested->nodes.count; k++) TRY(add_uses(u, user, &nested->nodes.at[k], &own));
+    for (uint32_t k = 0; nested && k < nested->outputs.count; k++)
+      TRY(add_use(u, user, nested->outputs.at[k].name, &own));
   }
   return TD_OK;
 }
@@ -102,7 +123,7 @@ td_status onnx_sort(const onnx_scope *scope, onnx_graph *graph) {
   if (!u.start || !order) return base_no_memory(im->err, "the order of nodes");
   TRY(find_producers(&u));
   for (uint32_t i = 0; i < count; i++) {
-    TRY(add_uses(&u, i, &graph->nodes.at[i]));
+    TRY(add_uses(&u, i, &graph->nodes.at[i], NULL));
     u.start[i + 1] = u.at.count;
     order[i] = i;
   }

@@ -89,6 +89,8 @@ td_status onnx_sort(const onnx_scope *scope, onnx_graph *graph);
 
 /* scope.c */
 td_status onnx_define(onnx_scope *scope, base_str name, ir_value value);
+/* The same; it hides what the name means in the scopes around. */
+td_status onnx_define_here(onnx_scope *scope, base_str name, ir_value value);
 /* The id of what `name` means here; NULL when it means nothing. */
 const uint32_t *onnx_lookup(const onnx_scope *scope, base_str name);
 /* Gives `value` its ONNX name unless it has one; a name that is taken gets a number. */

@@ -6,7 +6,7 @@
  *
  * With tiles r is of bf16, too, where a step has work enough for them.
  *
- * Requires: a verified graph; f32; no peepholes, no clipping. Keeps: types, origins. Breaks:
+ * Requires: a verified graph; f32; no clipping. Keeps: types, origins. Breaks:
  * bit equality (gates are computed in f32); the packed weights are a copy. */
 #include "base/size.h"
 #include "kernels/kernels.h"
@@ -53,23 +53,25 @@ static int64_t directions_of(const ir_node_def *node) {
 
 /* Without weights in question. */
 static bool has_plain_cell(const passes_edit *e, const ir_node_def *node, const struct form *form) {
-  return ir_type_of(e->graph, node->in[X])->dtype == TD_F32 && !has(node, PEEPHOLES) &&
-         !(passes_float(node, "clip") > 0) && !passes_int(node, "input_forget") &&
+  return ir_type_of(e->graph, node->in[X])->dtype == TD_F32 && !(passes_float(node, "clip") > 0) &&
+         !passes_int(node, "input_forget") &&
          repeats(passes_str(node, "activations"), form->activations, directions_of(node));
 }
 
 bool passes_recurrent_is_plain(const passes_edit *e, const ir_node_def *node) {
-  return has_plain_cell(e, node, &forms[0]);
+  return has_plain_cell(e, node, &forms[0]) && !has(node, PEEPHOLES);
 }
 
 static bool is_plain(const passes_edit *e, const ir_node_def *node, const struct form *form, int64_t directions) {
   if (!has_plain_cell(e, node, form) || passes_int(node, "quantise_activations")) return false;
   const base_tensor *w = weights(e, node, W, 3), *r = weights(e, node, R, 3), *bias = weights(e, node, BIAS, 2);
-  if (!w || !r || (has(node, BIAS) && !bias)) return false;
+  const base_tensor *peepholes = weights(e, node, PEEPHOLES, 2);
+  if (!w || !r || (has(node, BIAS) && !bias) || (has(node, PEEPHOLES) && !peepholes)) return false;
   if (base_tensor_numel(r) == 0) return false;
   int64_t hidden = r->dims[2], rows = form->gates * hidden;
   return w->dims[0] == directions && r->dims[0] == directions && w->dims[1] == rows && r->dims[1] == rows &&
-         (!bias || (bias->dims[0] == directions && bias->dims[1] == 2 * rows));
+         (!bias || (bias->dims[0] == directions && bias->dims[1] == 2 * rows)) &&
+         (!peepholes || (peepholes->dims[0] == directions && peepholes->dims[1] == KERN_RECURRENT_PEEPHOLES * hidden));
 }
 
 /* Room for a packed constant. */
@@ -113,6 +115,15 @@ static td_status pack_bias(passes_edit *e, const kern_recurrent *layout, bool se
   if (!kern_recurrent_bias_count(layout, &count)) return base_no_memory(e->err, "packed weights");
   TRY(add_packed(e, 1, &(int64_t){(int64_t)count}, data, value));
   kern_recurrent_pack_bias(*data, layout, separate, bias);
+  return TD_OK;
+}
+
+static td_status pack_peepholes(passes_edit *e, const kern_recurrent *layout, const base_tensor *t, ir_value *value) {
+  size_t count;
+  float *data;
+  if (!kern_recurrent_peephole_count(layout, &count)) return base_no_memory(e->err, "packed weights");
+  TRY(add_packed(e, 1, &(int64_t){(int64_t)count}, &data, value));
+  kern_recurrent_pack_peepholes(data, layout, t);
   return TD_OK;
 }
 
@@ -165,7 +176,11 @@ td_status passes_recurrent_place(passes_edit *e, ir_node id, ir_op_id op, const 
                                  ir_value *in) {
   const ir_node_def *node = ir_node_of(e->graph, id);
   const bool lstm = layout->gates == 4;
-  const uint32_t in_count = has(node, LENGTHS) ? RECURRENT_OPERANDS : lstm ? 6 : 5, outputs = node->out_count;
+  const uint32_t outputs = node->out_count;
+  const uint32_t in_count = in[RECURRENT_PEEPHOLES].id ? RECURRENT_OPERANDS
+                            : has(node, LENGTHS)       ? RECURRENT_PEEPHOLES
+                            : lstm                     ? 6
+                                                       : 5;
   const base_arg args[] = {ARG_INT("hidden", layout->hidden),
                            ARG_INT("panel", layout->panel),
                            ARG_INT("directions", layout->directions),
@@ -176,7 +191,7 @@ td_status passes_recurrent_place(passes_edit *e, ir_node id, ir_op_id op, const 
   ir_value first;
   if (has(node, H0)) in[4] = node->in[H0];
   if (lstm && has(node, C0)) in[5] = node->in[C0];
-  if (has(node, LENGTHS)) in[6] = node->in[LENGTHS];
+  if (has(node, LENGTHS)) in[RECURRENT_LENGTHS] = node->in[LENGTHS];
   TRY(passes_add(e, id, op, spec, NULL, &first));
   const ir_node_def *made = ir_node_of(e->graph, ir_value_of(e->graph, first)->node);
   node = ir_node_of(e->graph, id);
@@ -200,6 +215,8 @@ static td_status rewrite(passes_edit *e, ir_node id, const struct form *form, co
   if (has(node, BIAS))
     TRY(pack_bias(e, layout, form->gates == 3 && passes_int(node, "linear_before_reset"), weights(e, node, BIAS, 2),
                   &packed_bias, &in[3]));
+  node = ir_node_of(e->graph, id);
+  if (has(node, PEEPHOLES)) TRY(pack_peepholes(e, layout, weights(e, node, PEEPHOLES, 2), &in[RECURRENT_PEEPHOLES]));
   ir_value bias = in[3];
   if (apart && bias.id) TRY(bias_of_inputs(e, layout, packed_bias, &bias));
   if (apart) TRY(add_inputs(e, id, layout, bias, &in[0]));

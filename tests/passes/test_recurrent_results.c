@@ -55,6 +55,29 @@ static void a_result_is_replaced_by_its_own(void **state) {
       "td::gru_packed", 2);
 }
 
+/* Those of a panel's units side by side, gate by gate. */
+static void peepholes_are_packed(void **state) {
+  (void)state;
+  expect_change_at(
+      level_of("avx2"), "recurrent",
+      "input %0 \"x\": f32[n, 2, 1]\n"
+      "const %1: f32[1, 8, 1] = {1, 2, 3, 4, 5, 6, 7, 8}\n"
+      "const %2: f32[1, 8, 2] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}\n"
+      "const %3: f32[1, 6] = {1, 2, 3, 4, 5, 6}\n"
+      "%4 = td::lstm(%0, %1, %2, -, -, -, -, %3)\n"
+      "output \"y\" %4\n",
+      "input %0 \"x\": f32[n, 2, 1]\n"
+      "const %1: f32[32] = {1, 2, 0, 0, 0, 0, 0, 0, 3, 4, 0, 0, 0, 0, 0, 0, 5, 6, 0, 0, 0, 0, 0, 0, 7, 8, 0, 0, 0, 0, "
+      "0, 0}\n"
+      "const %2: f32[64] = {1, 3, 0, 0, 0, 0, 0, 0, 5, 7, 0, 0, 0, 0, 0, 0, 9, 11, 0, 0, 0, 0, 0, 0, 13, 15, 0, 0, 0, "
+      "0, 0, 0, 2, 4, 0, 0, 0, 0, 0, 0, 6, 8, 0, 0, 0, 0, 0, 0, 10, 12, 0, 0, 0, 0, 0, 0, 14, 16, 0, 0, 0, 0, 0, 0}\n"
+      "const %3: f32[24] = {1, 2, 0, 0, 0, 0, 0, 0, 3, 4, 0, 0, 0, 0, 0, 0, 5, 6, 0, 0, 0, 0, 0, 0}\n"
+      "%4 = td::lstm_packed(%0, %1, %2, -, -, -, -, %3) {hidden = 2, panel = 8, directions = 1, reverse = false, "
+      "batch_first = false, depth = 0}: f32[n, 1, 2, 2]\n"
+      "output \"y\" %4\n",
+      1);
+}
+
 /* Panels are sixteen units wide: an LSTM's product with its inputs, of all steps, takes tiles of bf16. */
 #define UNIT(weight) #weight ", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0"
 #define GATES(a, b, c, d) UNIT(a) ", " UNIT(b) ", " UNIT(c) ", " UNIT(d)
@@ -168,7 +191,8 @@ static void what_is_of_bytes_is_packed_bytes(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_result_is_replaced_by_its_own), cmocka_unit_test(inputs_are_a_product_of_their_own),
-      cmocka_unit_test(states_take_tiles_where_they_are_many), cmocka_unit_test(what_is_of_bytes_is_packed_bytes)};
+      cmocka_unit_test(a_result_is_replaced_by_its_own), cmocka_unit_test(peepholes_are_packed),
+      cmocka_unit_test(inputs_are_a_product_of_their_own), cmocka_unit_test(states_take_tiles_where_they_are_many),
+      cmocka_unit_test(what_is_of_bytes_is_packed_bytes)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,6 +29,10 @@ bool kern_recurrent_bias_count(const kern_recurrent *r, size_t *count) {
   return count_of(r, KERN_RECURRENT_BIASES, count);
 }
 
+bool kern_recurrent_peephole_count(const kern_recurrent *r, size_t *count) {
+  return count_of(r, KERN_RECURRENT_PEEPHOLES, count);
+}
+
 static float element(const base_tensor *t, int64_t offset) { return ((const base_f32 *)t->data)[offset]; }
 
 int64_t kern_recurrent_columns(const kern_recurrent *r) {
@@ -113,4 +117,14 @@ void kern_recurrent_pack_bias(float *to, const kern_recurrent *r, bool separate,
       panel[gate * r->panel] = own ? input : input + state;
       if (own) panel[(gate + 1) * r->panel] = state;
     }
+}
+
+void kern_recurrent_pack_peepholes(float *to, const kern_recurrent *r, const base_tensor *peepholes) {
+  for (int64_t d = 0; d < r->directions; d++)
+    for (int64_t first = 0; first < r->hidden; first += r->panel)
+      for (int64_t gate = 0; gate < KERN_RECURRENT_PEEPHOLES; gate++)
+        for (int64_t unit = first; unit < first + r->panel; unit++) {
+          const int64_t at = d * peepholes->strides[0] + (gate * r->hidden + unit) * peepholes->strides[1];
+          *to++ = unit < r->hidden ? element(peepholes, at) : 0;
+        }
 }

@@ -3,6 +3,7 @@
  *
  *     w[direction][unit / panel][k][gate][unit % panel]     k: an input, or a hidden unit of the step before
  *     bias[direction][unit / panel][4][unit % panel]
+ *     peepholes[direction][unit / panel][3][unit % panel]   of an LSTM's gates i, o, f
  *
  * zeros behind the last unit: one walk along k gives all gates of the same units. A panel is as wide as a vector of its
  * level (kern_row.lanes). Gates stand in ONNX's order, i o f c and z r h; a bias holds the sum of input's and state's,
@@ -19,15 +20,16 @@
 #include "kernels/attrs.h"
 #include "kernels/products/pack_i8.h"
 
-enum { KERN_RECURRENT_BIASES = 4, KERN_PLAIN_VECTORS = 4, KERN_RECURRENT_TILE_ROWS = 32 };
+enum { KERN_RECURRENT_BIASES = 4, KERN_RECURRENT_PEEPHOLES = 3, KERN_PLAIN_VECTORS = 4, KERN_RECURRENT_TILE_ROWS = 32 };
 
 typedef struct kern_recurrent {
   int64_t directions, gates, hidden, panel;
 } kern_recurrent;
-/* Floats of the packed weights over `k` rows, and of the packed bias; false on overflow or a size below 0 (a panel
- * below 1). */
+/* Floats of the packed weights over `k` rows, and of the packed bias and peepholes; false on overflow or a size below 0
+ * (a panel below 1). */
 bool kern_recurrent_count(const kern_recurrent *r, int64_t k, size_t *count);
 bool kern_recurrent_bias_count(const kern_recurrent *r, size_t *count);
+bool kern_recurrent_peephole_count(const kern_recurrent *r, size_t *count);
 /* Rows that tiles of `k` rows have; k is at most INT64_MAX - KERN_RECURRENT_TILE_ROWS. */
 static inline int64_t kern_recurrent_tiled(int64_t k) {
   return (k + KERN_RECURRENT_TILE_ROWS - 1) / KERN_RECURRENT_TILE_ROWS * KERN_RECURRENT_TILE_ROWS;
@@ -51,4 +53,6 @@ void kern_recurrent_widen(float *to, const kern_recurrent *r, int64_t k, const b
 /* `bias`: f32 [directions, 2 * gates * hidden] of any strides, the input's then the state's. `separate`: keep the
  * state's bias of the last gate as a fourth vector instead of adding it. */
 void kern_recurrent_pack_bias(float *to, const kern_recurrent *r, bool separate, const base_tensor *bias);
+/* `peepholes`: f32 [directions, 3 * hidden] of any strides. */
+void kern_recurrent_pack_peepholes(float *to, const kern_recurrent *r, const base_tensor *peepholes);
 #endif

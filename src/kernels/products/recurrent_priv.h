@@ -60,7 +60,7 @@ typedef struct recurrent_layer {
 /* Its place in the layer, and its scratch. Rows past `count` are computed and dropped. */
 struct recurrent_block {
   const recurrent_layer *l;
-  const float *w, *bias; /* of its direction; bias may be NULL */
+  const float *w, *bias, *peepholes; /* of its direction; the last two may be NULL */
   const void *r;
   int64_t direction, first, count;
   int64_t time; /* steps of its longest sequence; what shorter ones do behind their last is dropped */

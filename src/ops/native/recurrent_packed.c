@@ -1,9 +1,10 @@
 /* recurrent_packed.c -- td::lstm_packed, td::gru_packed, td::rnn_packed: td::lstm, td::gru and td::rnn (recurrent.c)
  * with weights as kernels/products/recurrent.h packs them, ONNX's default activations (of an rnn, `relu` too) and
- * nothing more: no peepholes, no clipping. Operands: x [time, batch, input], w, r and bias packed (of an LSTM or GRU
+ * nothing more: no clipping. Operands: x [time, batch, input], w, r and bias packed (of an LSTM or GRU
  * without w, x is the sums of its inputs and bias, of all directions, and of a bias what a GRU adds before the reset
  * gate alone counts; its r may be tiles of bf16, or of an LSTM 8 bits, which meet states rounded to 8 bits), h0
- * [directions, batch, hidden], for an LSTM c0 like h0 (others leave it out), lengths [batch] of whole numbers. Behind
+ * [directions, batch, hidden], for an LSTM c0 like h0 (others leave it out), lengths [batch] of whole numbers, of an
+ * LSTM packed peepholes. Behind
  * its length a sequence has states of zeros, and keeps its last. Results: all states [time, directions, batch, hidden],
  * last states like h0, last memory (lstm). batch_first: x [batch, time, input], states [batch, time, directions,
  * hidden], h0 [batch, directions, hidden]. `reverse`: the one direction runs from the last step to the first; of two
@@ -14,7 +15,7 @@
 
 #include <math.h>
 
-enum { X, W, R, BIAS, H0, C0, LENGTHS, OPERANDS };
+enum { X, W, R, BIAS, H0, C0, LENGTHS, PEEPHOLES, OPERANDS };
 static const ir_attr lstm_attrs[] = {KERN_RECURRENT_LIST(OPS_ATTR_ROW) KERN_LSTM_LIST(OPS_ATTR_ROW)};
 static const ir_attr gru_attrs[] = {KERN_RECURRENT_LIST(OPS_ATTR_ROW) KERN_GRU_LIST(OPS_ATTR_ROW)};
 static const ir_attr rnn_attrs[] = {KERN_RECURRENT_LIST(OPS_ATTR_ROW) KERN_RNN_LIST(OPS_ATTR_ROW)};
@@ -79,7 +80,7 @@ static td_status infer_packed(ir_infer *ctx, int64_t gates) {
     if (type != TD_F32 && !(i == R && ((gates > 1 && type == TD_BF16) || (gates == 4 && type == TD_U8))))
       return ir_infer_fail(ctx, "operand %u is not f32", i);
   }
-  if (gates < 4 && ir_in(ctx, C0)) return ir_infer_fail(ctx, "an LSTM alone has a memory");
+  if (gates < 4 && (ir_in(ctx, C0) || ir_in(ctx, PEEPHOLES))) return ir_infer_fail(ctx, "an LSTM alone has a memory");
   if (!ir_in(ctx, R)) return ir_infer_fail(ctx, "there are no weights of states");
   if (r.hidden < 1 || r.hidden > INT32_MAX || r.panel < 1 || r.panel > INT32_MAX || r.directions < 1 ||
       r.directions > 2)
@@ -102,6 +103,8 @@ static td_status infer_packed(ir_infer *ctx, int64_t gates) {
   TRY(check_count(ctx, R, "r", counted, count));
   counted = kern_recurrent_bias_count(&r, &count);
   TRY(check_count(ctx, BIAS, "bias", counted, count));
+  counted = kern_recurrent_peephole_count(&r, &count);
+  TRY(check_count(ctx, PEEPHOLES, "peepholes", counted, count));
   base_dim time = x->dims[batch_first], batch = x->dims[!batch_first], dirs = r.directions, hidden = r.hidden;
   base_dim all[] = {time, dirs, batch, hidden}, all_batch[] = {batch, time, dirs, hidden};
   base_dim last[] = {batch_first ? batch : dirs, batch_first ? dirs : batch, hidden};
@@ -120,7 +123,7 @@ static td_status infer_rnn(ir_infer *ctx) { return infer_packed(ctx, 1); }
 
 /* One direction of the layer, its weights at their start. */
 typedef struct direction {
-  const base_f32 *x, *w, *r, *bias;
+  const base_f32 *x, *w, *r, *bias, *peepholes;
   int64_t time, batch, input, hidden, gates, panel, index, count;
   bool backward, batch_first, linear_before_reset, relu, quantise;
   const base_i64 *lengths;                  /* NULL: all are `time` */
@@ -147,15 +150,21 @@ static double bias_of(const direction *d, int64_t gate, int64_t unit) {
   return d->bias ? (double)d->bias[at] : 0;
 }
 
+/* What a gate of `unit` sees of the memory; `gate`: i, o, f. */
+static double peep(const direction *d, int64_t gate, int64_t unit) {
+  const int64_t at = (unit / d->panel * KERN_RECURRENT_PEEPHOLES + gate) * d->panel + unit % d->panel;
+  return d->peepholes ? (double)d->peepholes[at] * d->memory[unit] : 0;
+}
+
 static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 
 static void lstm_step(const direction *d) {
   for (int64_t u = 0; u < d->hidden; u++) {
     const double *s = d->sums + u, *p = d->products + u;
     int64_t n = d->hidden;
-    double in = sigmoid(s[0] + p[0]), out = sigmoid(s[n] + p[n]), forget = sigmoid(s[2 * n] + p[2 * n]);
+    double in = sigmoid(s[0] + p[0] + peep(d, 0, u)), forget = sigmoid(s[2 * n] + p[2 * n] + peep(d, 2, u));
     d->memory[u] = (double)(float)(forget * d->memory[u] + in * tanh(s[3 * n] + p[3 * n]));
-    d->state[u] = (double)(float)(out * tanh(d->memory[u]));
+    d->state[u] = (double)(float)(sigmoid(s[n] + p[n] + peep(d, 1, u)) * tanh(d->memory[u]));
   }
 }
 
@@ -236,13 +245,14 @@ static td_status check_operand(const base_call *call, uint32_t i, size_t wanted)
 }
 
 static td_status check_operands(const base_call *call, const kern_recurrent *layout, int64_t input, int64_t batch) {
-  size_t w, r, bias, states = (size_t)(layout->directions * batch * layout->hidden);
+  size_t w, r, bias, peepholes, states = (size_t)(layout->directions * batch * layout->hidden);
   if (!kern_recurrent_count(layout, input, &w) || !count_states(call->attrs, layout, base_in(call, R)->dtype, &r) ||
-      !kern_recurrent_bias_count(layout, &bias))
+      !kern_recurrent_bias_count(layout, &bias) || !kern_recurrent_peephole_count(layout, &peepholes))
     return ops_fail(call, "the weights are too large");
   TRY(check_operand(call, W, w));
   TRY(check_operand(call, R, r));
   TRY(check_operand(call, BIAS, bias));
+  TRY(check_operand(call, PEEPHOLES, peepholes));
   TRY(check_operand(call, H0, states));
   TRY(check_operand(call, LENGTHS, (size_t)batch));
   return check_operand(call, C0, states);
@@ -290,8 +300,8 @@ static td_status run_packed(const base_call *call, int64_t gates, void (*step)(c
                  .quantise = base_in(call, R)->dtype == TD_U8,
                  .relu = gates == 1 && base_attr_int(call->attrs, KERN_RNN_RELU)};
   TRY(check_operands(call, &layout, d.input, d.batch));
-  for (uint32_t i = 0; i < LENGTHS; i++)
-    if (base_in(call, i) && !(in[i] = i == R ? states_of(call, &layout) : ops_dense_f32(call, i)))
+  for (uint32_t i = 0; i < OPERANDS; i++)
+    if (i != LENGTHS && base_in(call, i) && !(in[i] = i == R ? states_of(call, &layout) : ops_dense_f32(call, i)))
       return base_no_memory(call->err, "scratch");
   if (base_in(call, LENGTHS) && !(d.lengths = ops_dense_i64(call, LENGTHS)))
     return base_no_memory(call->err, "scratch");
@@ -310,6 +320,7 @@ static td_status run_packed(const base_call *call, int64_t gates, void (*step)(c
     d.x = in[X];
     d.w = in[W] ? in[W] + d.index * padded * gates * d.input : NULL;
     d.r = in[R] + d.index * padded * gates * d.hidden;
+    d.peepholes = in[PEEPHOLES] ? in[PEEPHOLES] + d.index * padded * KERN_RECURRENT_PEEPHOLES : NULL;
     d.bias = in[BIAS] ? in[BIAS] + d.index * padded * KERN_RECURRENT_BIASES : NULL;
     for (int64_t b = 0; b < d.batch; b++) run_sequence(call, &d, b, in[H0], in[C0], step);
   }
@@ -445,6 +456,22 @@ static bool case_bias(ir_case *c, const kern_recurrent *r, bool separate) {
   return true;
 }
 
+static bool case_peepholes(ir_case *c, const kern_recurrent *r) {
+  size_t count;
+  ir_case plain = {.arena = c->arena};
+  if (!kern_recurrent_peephole_count(r, &count) ||
+      !ops_case_in(&plain, TD_F32, OPS_DIMS(r->directions, KERN_RECURRENT_PEEPHOLES * r->hidden), OPS_NORMAL, 6))
+    return false;
+  float *weights = plain.in[0].data; /* small: what they add to a gate grows from step to step */
+  for (int64_t i = 0; i < base_tensor_numel(&plain.in[0]); i++) weights[i] *= 0.1f;
+  while (c->in_count < PEEPHOLES)
+    if (!ops_case_absent(c)) return false;
+  const int64_t packed = (int64_t)count;
+  if (!ops_case_in(c, TD_F32, 1, &packed, OPS_UNIT, 6)) return false;
+  kern_recurrent_pack_peepholes(c->in[c->in_count - 1].data, r, &plain.in[0]);
+  return true;
+}
+
 static bool cases_of(ir_case *c, uint32_t number, int64_t gates) {
   const uint32_t count = OPS_COUNT(packed_rows) * OPS_COUNT(packed_panels);
   const uint32_t kind = number / count;
@@ -475,12 +502,13 @@ static bool cases_of(ir_case *c, uint32_t number, int64_t gates) {
     return false;
   for (int64_t i = 0; p->states && i < (gates == 4 ? 2 : 1); i++) /* h0, and c0 of an LSTM */
     if (!ops_case_in(c, TD_F32, OPS_DIMS(first, second, p->hidden), OPS_NORMAL, 5)) return false;
-  if (!p->lengths) return true;
+  const bool peepholes = gates == 4 && number % 3 == 1;
+  if (!p->lengths) return !peepholes || case_peepholes(c, &r);
   int64_t lengths[16];
   for (int64_t b = 0; b < p->batch; b++) lengths[b] = (b * 7 + 5 + number) % (p->time + 1);
   while (c->in_count < LENGTHS)
     if (!ops_case_absent(c)) return false;
-  return ops_case_ints(c, lengths, (uint32_t)p->batch);
+  return ops_case_ints(c, lengths, (uint32_t)p->batch) && (!peepholes || case_peepholes(c, &r));
 }
 static bool cases_lstm(ir_case *c, uint32_t number) { return cases_of(c, number, 4); }
 static bool cases_gru(ir_case *c, uint32_t number) { return cases_of(c, number, 3); }
@@ -503,7 +531,7 @@ const ir_op ops_recurrent_packed[] = {
      .rounded = 1e-2f},
     {.id = OPERATOR(td, gru_packed),
      .min_in = 1,
-     .max_in = OPERANDS,
+     .max_in = PEEPHOLES,
      .out_count = 2,
      .attrs = gru_attrs,
      .attr_count = OPS_COUNT(gru_attrs),
@@ -516,7 +544,7 @@ const ir_op ops_recurrent_packed[] = {
      .rounded = 1e-2f},
     {.id = OPERATOR(td, rnn_packed),
      .min_in = 3,
-     .max_in = OPERANDS,
+     .max_in = PEEPHOLES,
      .out_count = 2,
      .attrs = rnn_attrs,
      .attr_count = OPS_COUNT(rnn_attrs),

@@ -12,7 +12,7 @@
 typedef recurrent_layer layer;
 typedef recurrent_block block;
 typedef recurrent_cell cell;
-enum { X, W, R, BIAS, H0, C0, LENGTHS };
+enum { X, W, R, BIAS, H0, C0, LENGTHS, PEEPHOLES };
 enum { ROWS = RECURRENT_ROWS, SOME = RECURRENT_SOME };
 enum {
   SUMS_BYTES = 1 << 17, /* of a chunk of steps: half of the smaller second-level caches, */
@@ -213,12 +213,14 @@ static td_status check_sizes(layer *l) {
   kern_recurrent r = {l->dirs, l->plain ? 1 : l->gates, l->hidden, base_attr_int(attrs, KERN_RECURRENT_PANEL)};
   const base_tensor *bias = base_in(l->call, BIAS);
   const base_tensor *states[] = {l->h0, l->c0};
-  size_t w, u, b;
-  const base_tensor *weights = base_in(l->call, W);
+  size_t w, u, b, p;
+  const base_tensor *weights = base_in(l->call, W), *peepholes = base_in(l->call, PEEPHOLES);
   bool fits = r.panel == l->units && kern_recurrent_count(&r, l->input, &w) && (!l->prepare || l->made) &&
               count_states(l, &r, &u) && kern_recurrent_bias_count(&r, &b) &&
               (weights ? (size_t)base_tensor_numel(weights) == w : l->input == kern_recurrent_columns(&r)) &&
-              (size_t)base_tensor_numel(base_in(l->call, R)) == u && (!bias || (size_t)base_tensor_numel(bias) == b);
+              (size_t)base_tensor_numel(base_in(l->call, R)) == u && (!bias || (size_t)base_tensor_numel(bias) == b) &&
+              (!peepholes ||
+               (l->gates == 4 && kern_recurrent_peephole_count(&r, &p) && (size_t)base_tensor_numel(peepholes) == p));
   for (int i = 0; i < 2; i++)
     fits = fits && (!states[i] || (states[i]->rank == 3 && states[i]->dims[l->batch_first] == l->dirs &&
                                    states[i]->dims[!l->batch_first] == l->batch && states[i]->dims[2] == l->hidden));
@@ -324,7 +326,7 @@ static td_status run_blocks(layer *l, const cell *c, const blocks_of *b) {
   TRY(dense_rows(l, &copy));
   TRY(open_block(l, &k));
   const float *w = l->made ? NULL : base_in(call, W)->data;
-  const base_tensor *bias = base_in(call, BIAS);
+  const base_tensor *bias = base_in(call, BIAS), *peepholes = base_in(call, PEEPHOLES);
   uint32_t tasks = (uint32_t)base_min_i64(l->dirs * b->count, UINT32_MAX - 64);
   for (int64_t task = base_call_first(call, tasks); task < tasks; task = base_call_next(call, task, tasks)) {
     int64_t number = task % b->count;
@@ -335,6 +337,8 @@ static td_status run_blocks(layer *l, const cell *c, const blocks_of *b) {
     k.w = l->made ? NULL : w + k.direction * l->width * l->input;
     k.r = (const char *)base_in(call, R)->data + (l->bytes.size ? 0 : k.direction * state_bytes(l));
     k.bias = bias ? (const float *)bias->data + k.direction * l->padded * KERN_RECURRENT_BIASES : NULL;
+    k.peepholes =
+        peepholes ? (const float *)peepholes->data + k.direction * l->padded * KERN_RECURRENT_PEEPHOLES : NULL;
     run_block(c, &k);
   }
   return TD_OK;

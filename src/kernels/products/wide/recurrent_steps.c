@@ -249,13 +249,20 @@ V_TEMPLATE void put_cells(const place *at, int rows, int panels, int gates, cons
     else V_FOR(i, panels) cell(at, 0, i, acc + i * (gates));                                             \
   }
 
+/* What a gate sees of the memory. */
+V_TEMPLATE vf peep(const float *peepholes, int number, vf memory, vf sum) {
+  return peepholes ? v_fma(v_load(peepholes + number * V_LANES), memory, sum) : sum;
+}
+
 /* The states of the V_LANES units of row `row` and the `i`th panel of the place, from the sums of their gates. */
 V_TEMPLATE void lstm_cell(const place *at, int row, int i, const vf *sums) {
   const int64_t unit = (at->panel + i) * V_LANES;
   float *memory = at->k->memory + row * at->k->l->padded + unit;
-  vf in = gate(sums[0]), out = gate(sums[1]), forget = gate(sums[2]), candidate = gate_twice(sums[3]);
-  vf added = v_div(over(candidate), v_mul(in, candidate));
-  vf c = v_add(v_div(v_load(memory), forget), added), bent = gate_twice(c);
+  const float *p = at->k->peepholes ? at->k->peepholes + unit * KERN_RECURRENT_PEEPHOLES : NULL;
+  const vf before = v_load(memory);
+  vf in = gate(peep(p, 0, before, sums[0])), forget = gate(peep(p, 2, before, sums[2]));
+  vf candidate = gate_twice(sums[3]), added = v_div(over(candidate), v_mul(in, candidate));
+  vf c = v_add(v_div(before, forget), added), bent = gate_twice(c), out = gate(peep(p, 1, c, sums[1]));
   v_store(memory, c);
   put_state(at, row, unit, v_div(over(bent), v_mul(out, bent)));
 }

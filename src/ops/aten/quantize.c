@@ -269,6 +269,10 @@ static td_status infer_dynamic(ir_infer *ctx) {
   return ir_out(ctx, 2, TD_U8, 0, NULL);
 }
 
+static const kern_row *dynamic_kernel(const ir_kernel_query *query) {
+  return kern_select(KERN_DYNAMIC_QUANTIZE, TD_I8, query->isa);
+}
+
 /* ---- cases ---- */
 
 static const td_dtype small_dtypes[] = {TD_U8, TD_I8, TD_U16, TD_I4, TD_F8E4M3FN};
@@ -306,11 +310,13 @@ static bool dequantize_cases(ir_case *c, uint32_t number) {
 }
 
 static bool dynamic_cases(ir_case *c, uint32_t number) {
-  if (number > 3) return false;
+  if (number > 5) return false;
   if (number == 3) ops_case_arg(c, ARG_FLOAT("least", 0.25));
   if (number == 2) ops_case_arg(c, ARG_BOOL("reduce_range", true));
-  return number == 1 ? ops_case_in(c, TD_F32, OPS_DIMS(0), OPS_NORMAL, 1)
-                     : ops_case_in(c, TD_F32, OPS_DIMS(3, 17), OPS_NORMAL, 2);
+  return number == 1   ? ops_case_in(c, TD_F32, OPS_DIMS(0), OPS_NORMAL, 1)
+         : number == 4 ? ops_case_in(c, TD_F32, OPS_DIMS(7, 5000), OPS_NORMAL, 3)
+         : number == 5 ? ops_case_in(c, TD_F32, OPS_DIMS(5, 31), OPS_SPECIAL, 4)
+                       : ops_case_in(c, TD_F32, OPS_DIMS(3, 17), OPS_NORMAL, 2);
 }
 
 static const ir_alias dynamic_aliases[] = {{"onnx", "DynamicQuantizeLinear", 11, NULL}};
@@ -343,6 +349,7 @@ const ir_op ops_quantize[] = {
      .attr_count = OPS_COUNT(dynamic_attrs),
      .infer = infer_dynamic,
      .reference = dynamic_reference,
+     .kernel = dynamic_kernel,
      .aliases = dynamic_aliases,
      .alias_count = OPS_COUNT(dynamic_aliases)},
 };

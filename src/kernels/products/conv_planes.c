@@ -15,7 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_STRIDE = 4, MOST_EXTRA = 1 << 16 }; /* MOST_EXTRA: of lines, or pixels, that a band sees around it */
+enum { MOST_STRIDE = 8, MOST_EXTRA = 1 << 16 }; /* MOST_EXTRA: of lines, or pixels, that a band sees around it */
 enum { NEAR_FLOATS = 48 * 1024 };               /* of planes and results: the smaller part of L2 */
 enum { LINE = 16 };                             /* floats of a cache line */
 

@@ -89,7 +89,9 @@ static td_status arange_reference(const base_call *call) {
   }
   uint64_t start = (uint64_t)base_load_i64(out->dtype, base_in(call, 0)->data, 0);
   uint64_t step = (uint64_t)base_load_i64(out->dtype, base_in(call, 2)->data, 0);
-  for (int64_t i = 0; i < out->dims[0]; i++)
+  base_i64 *whole = out->dtype == TD_I64 ? out->data : NULL; /* the usual type: positions in long signals */
+  for (int64_t i = 0; whole && i < out->dims[0]; i++) whole[i] = (int64_t)(start + (uint64_t)i * step);
+  for (int64_t i = 0; !whole && i < out->dims[0]; i++)
     base_store_i64(out->dtype, out->data, i, (int64_t)(start + (uint64_t)i * step));
   return TD_OK;
 }

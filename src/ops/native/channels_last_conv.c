@@ -549,7 +549,7 @@ static const conv_case forward_cases[] = {
     /* 1 and 3 spatial dims */
     {1, 2, 10, 21, 1, .in = {37}, .kernel = {3}, .stride = {2}, .dilation = {1}, .padding = {1, 1}, .parts = BIAS},
     {1, 1, 80, 32, 1, .in = {19}, .kernel = {3}, .padding = {1, 1}, .parts = BIAS, .act = KERN_ACT_gelu},
-    {1, 1, 1, 16, 1, .in = {50}, .kernel = {10}, .stride = {5}, .dilation = {1}, .channels_first = true},
+    {1, 1, 1, 40, 1, .in = {2009}, .kernel = {475}, .stride = {441}, .dilation = {1}, .padding = {17, 458}},
     {3, 1, 6, 17, 1, .in = {4, 5, 3}, .kernel = {3, 2, 3}, .padding = {1, 0, 1, 1, 1, 1}, .parts = BIAS,
      .act = KERN_ACT_relu},
     {3, 2, 3, 16, 1, .in = {4, 6, 6}, .kernel = {2, 3, 3}, .stride = {2, 1, 2}, .dilation = {1, 2, 1},
@@ -564,7 +564,7 @@ static const conv_case forward_cases[] = {
      .channels_first = true, .parts = BIAS | CHAIN, .act = KERN_ACT_tanh},
     {2, 1, 12, 10, 2, .in = {16, 24}, .kernel = {4, 3}, PAD_1, .parts = BIAS},
     {2, 1, 8, 5, 1, .in = {3, 700}, .kernel = {3, 9}, .padding = {1, 4, 1, 4}, .parts = BIAS | CHAIN},
-    {1, 2, 1, 1, 1, .in = {900}, .kernel = {40}, .stride = {2}, .dilation = {1}, .parts = BIAS},
+    {1, 2, 1, 1, 1, .in = {900}, .kernel = {40}, .stride = {6}, .dilation = {1}, .parts = BIAS},
     {1, 1, 1, 2, 1, .in = {2000}, .kernel = {33}, .padding = {16, 16}, .channels_first = true},
     {3, 1, 3, 6, 1, .in = {4, 13, 15}, .kernel = {3, 5, 5}, .stride = {1, 2, 2}, .dilation = {2, 1, 1},
      .padding = {2, 2, 2, 2, 2, 2}, .channels_first = true, .parts = BIAS, .act = KERN_ACT_relu},

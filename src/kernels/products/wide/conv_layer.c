@@ -8,9 +8,9 @@
 
 #include <math.h>
 
-/* Rows of taps are runs up to here where some lie partly outside: then copies at the image's borders cost more than a
- * longer table. */
-enum { FEW_CHANNELS = 48, LONGEST_ROW = 256, LONGEST_INNER_ROW = 4096 };
+/* Rows of taps are runs up to here where many lie partly outside, more than one of MANY_BORDERS: then copies at the
+ * image's borders cost more than a longer table. Lines that are brought to channels last have zeros around. */
+enum { FEW_CHANNELS = 48, LONGEST_ROW = 256, LONGEST_INNER_ROW = 4096, MANY_BORDERS = 8 };
 /* Of a tile of f32: their pointers stay in registers. */
 enum { MOST_ROWS = 9 };
 /* Of the image under a block of pixels: leaves the larger part of L2 to the weights. */
@@ -25,23 +25,23 @@ enum { SUM_WORK = 8, LONE_PIXELS = 64 };
 
 static void set_runs(conv_layer *l) {
   const kern_conv_axis *w = &l->c.axis[2];
-  const bool inner = w->begin == 0 && (w->out - 1) * w->stride + w->kernel <= w->in;
-  const int64_t longest = inner ? LONGEST_INNER_ROW : LONGEST_ROW;
+  int64_t borders = 0;
+  for (int64_t o = 0; o < w->out; o++) {
+    const int64_t from = o * w->stride - w->begin;
+    borders += from < 0 || from + w->kernel > w->in;
+  }
+  const int64_t longest = l->c.channels_first || borders * MANY_BORDERS <= w->out ? LONGEST_INNER_ROW : LONGEST_ROW;
   int64_t row = w->kernel <= longest ? w->kernel * l->c.group_in : INT64_MAX;
   l->whole_rows = l->c.groups == 1 && w->kernel > 1 && w->dilation == 1 && l->pixel == l->c.group_in &&
                   l->c.group_in < FEW_CHANNELS && row <= longest;
   l->span = l->whole_rows ? row : l->c.group_in;
   l->runs = !l->span ? 0 : l->whole_rows ? l->c.taps / w->kernel : l->c.taps;
-  l->borders = 0;
   l->padded = l->whole_rows && l->c.channels_first;
   l->wide_reach = false;
   for (int i = 0; i < KERN_CONV_AXES; i++)
     l->wide_reach |= !l->whole_rows && 2 * (l->c.axis[i].kernel - 1) * l->c.axis[i].dilation >= l->c.axis[i].in &&
                      l->c.axis[i].kernel > 1;
-  for (int64_t o = 0; l->whole_rows && !l->padded && o < w->out; o++) {
-    int64_t from = o * w->stride - w->begin;
-    l->borders += from < 0 || from + w->kernel > w->in;
-  }
+  l->borders = l->whole_rows && !l->padded ? borders : 0;
 }
 
 static int64_t at_least_one(double x, int64_t most) { return (int64_t)fmax(fmin(ceil(x), (double)most), 1); }

@@ -148,7 +148,7 @@ typedef struct td_model td_model;
 typedef struct td_session td_session;
 
 /* Declares inputs that the file format leaves undeclared. ONNX inputs with default values that are not named here
- * become constants. */
+ * become constants; where none is named, those of a model that lists all of its weights as inputs. */
 typedef struct td_input_spec {
   const char *name; /* of the graph's input; NULL: derived from its argument */
   const char *path; /* its place in the call: "argument 0[1]", "context['keys']". NULL: the argument called `name`,

@@ -128,6 +128,49 @@ static void put_sparse(base_text *graph, bool linear) {
   put(graph, 15, &s);
 }
 
+/* y = x + (a + b + c + d), each of which has a value; `listed`: how many of them are inputs, too. */
+static base_text weighted(int listed) {
+  static const char *const names[] = {"a", "b", "c", "d"};
+  base_text g = message();
+  put_input(&g, "x", DIMS(2));
+  for (int i = 0; i < listed; i++) put_input(&g, names[i], DIMS(2));
+  for (int i = 0; i < 4; i++) put_floats(&g, names[i], 2, (float[]){(float)i, 1});
+  put_node(&g, "Sum", "n", "x,a,b,c,d", "y");
+  put_output(&g, "y");
+  return model_of(&g, NULL);
+}
+
+/* Where all weights are listed as inputs they are weights; a few among others are inputs that need not be given. */
+static void listed_weights_are_constants(void **state) {
+  (void)state;
+  base_text all = weighted(4), some = weighted(3);
+  expect_text(&all,
+              "input %0 \"x\": f32[2]\n"
+              "const %1 \"a\": f32[2] = {0, 1}\n"
+              "const %2 \"b\": f32[2] = {1, 1}\n"
+              "const %3 \"c\": f32[2] = {2, 1}\n"
+              "const %4 \"d\": f32[2] = {3, 1}\n"
+              "%5 = aten::add(%0, %1): f32[2]  # \"n (Sum)\"\n"
+              "%6 = aten::add(%5, %2): f32[2]  # \"n (Sum)\"\n"
+              "%7 = aten::add(%6, %3): f32[2]  # \"n (Sum)\"\n"
+              "%8 = aten::add(%7, %4): f32[2]  # \"n (Sum)\"\n"
+              "output \"y\" %8\n");
+  expect_text(&some,
+              "const %4: f32[2] = {0, 1}\n"
+              "const %5: f32[2] = {1, 1}\n"
+              "const %6: f32[2] = {2, 1}\n"
+              "input %0 \"x\": f32[2]\n"
+              "input %1 \"a\": f32[2] = %4\n"
+              "input %2 \"b\": f32[2] = %5\n"
+              "input %3 \"c\": f32[2] = %6\n"
+              "const %7 \"d\": f32[2] = {3, 1}\n"
+              "%8 = aten::add(%0, %1): f32[2]  # \"n (Sum)\"\n"
+              "%9 = aten::add(%8, %2): f32[2]  # \"n (Sum)\"\n"
+              "%10 = aten::add(%9, %3): f32[2]  # \"n (Sum)\"\n"
+              "%11 = aten::add(%10, %7): f32[2]  # \"n (Sum)\"\n"
+              "output \"y\" %11\n");
+}
+
 static void sparse_initializers(void **state) {
   (void)state;
   for (int linear = 0; linear < 2; linear++) {
@@ -337,12 +380,13 @@ static void modules_of_nodes(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(chain_of_two),         cmocka_unit_test(unsorted),
-      cmocka_unit_test(open_inputs),          cmocka_unit_test(overridable_default),
-      cmocka_unit_test(constants_are_views),  cmocka_unit_test(sparse_initializers),
-      cmocka_unit_test(constant_forms),       cmocka_unit_test(functions_are_inlined),
-      cmocka_unit_test(external_data),        cmocka_unit_test(bad_external_data),
-      cmocka_unit_test(sizes_without_a_name), cmocka_unit_test(modules_of_nodes),
+      cmocka_unit_test(chain_of_two),          cmocka_unit_test(unsorted),
+      cmocka_unit_test(open_inputs),           cmocka_unit_test(overridable_default),
+      cmocka_unit_test(constants_are_views),   cmocka_unit_test(listed_weights_are_constants),
+      cmocka_unit_test(sparse_initializers),   cmocka_unit_test(constant_forms),
+      cmocka_unit_test(functions_are_inlined), cmocka_unit_test(external_data),
+      cmocka_unit_test(bad_external_data),     cmocka_unit_test(sizes_without_a_name),
+      cmocka_unit_test(modules_of_nodes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,10 +19,20 @@ bool import_onnx_sniff(const void *bytes, size_t size) {
   return f.number < sizeof model_fields && model_fields[f.number] == (uint8_t)f.type + 1;
 }
 
+/* Some exporters go on listing every weight: inputs to choose are few, and stand beside weights that are no inputs. */
+static bool lists_weights(const onnx_scope *scope, const onnx_graph *graph) {
+  enum { MANY = 4 };
+  uint32_t listed = 0;
+  for (uint32_t i = 0; i < graph->inputs.count; i++)
+    listed += base_map_get(&scope->names, graph->inputs.at[i].name) != NULL;
+  return listed >= MANY && listed == graph->initializers.count;
+}
+
 /* Is the input `name`, which has a value, never anything else? Before IR version 4 every weight had to be listed as an
- * input. Since then the value is what holds when the caller gives none; but who names the inputs gives no others. */
-static bool is_constant(const onnx_import *im, base_str name) {
-  bool others = im->model.ir_version < 4;
+ * input. Since then the value is what holds when the caller gives none; but who names the inputs gives no others.
+ * `weights`: all weights are listed. */
+static bool is_constant(const onnx_import *im, base_str name, bool weights) {
+  bool others = weights || im->model.ir_version < 4;
   for (size_t i = 0; i < im->source->input_count; i++) {
     if (!im->source->inputs[i].name) continue;
     if (base_str_is(name, im->source->inputs[i].name)) return false;
@@ -32,7 +42,7 @@ static bool is_constant(const onnx_import *im, base_str name) {
 }
 
 /* An input of the model's graph; passes may use what is constant. */
-static td_status add_input(onnx_scope *scope, const onnx_value_info *input, base_map *seen) {
+static td_status add_input(onnx_scope *scope, const onnx_value_info *input, bool weights, base_map *seen) {
   onnx_import *im = scope->im;
   bool existed;
   ir_type type;
@@ -40,7 +50,7 @@ static td_status add_input(onnx_scope *scope, const onnx_value_info *input, base
   if (!base_map_put(seen, im->arena, input->name, 0, &existed)) return base_no_memory(im->err, "an input");
   if (existed) return base_fail(im->err, TD_BAD_FILE, NULL, -1, "two inputs have this name");
   const uint32_t *initializer = base_map_get(&scope->names, input->name);
-  if (initializer && is_constant(im, input->name)) return TD_OK;
+  if (initializer && is_constant(im, input->name, weights)) return TD_OK;
   TRY(onnx_read_type(im, input->type, input->name, &type));
   if (initializer) fallback.id = *initializer;
   const char *name = base_arena_slice(im->graph->arena, input->name.at, input->name.length);
@@ -53,10 +63,11 @@ static td_status add_input(onnx_scope *scope, const onnx_value_info *input, base
 }
 
 static td_status add_inputs(onnx_scope *scope, const onnx_graph *graph) {
+  const bool weights = lists_weights(scope, graph); /* names become those of inputs: before there are any */
   base_map seen = {0};
   for (uint32_t i = 0; i < graph->inputs.count; i++) {
     base_str name = graph->inputs.at[i].name;
-    td_status status = add_input(scope, &graph->inputs.at[i], &seen);
+    td_status status = add_input(scope, &graph->inputs.at[i], weights, &seen);
     if (status != TD_OK) return base_error_name(scope->im->err, status, "input %.*s", (int)name.length, name.at);
   }
   return TD_OK;

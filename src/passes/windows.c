@@ -43,9 +43,10 @@ bool passes_find_padding(const passes_edit *e, const ir_node_def *node, const in
     padding[i] = passes_int_at(node, "padding", i, 0);
     padding[spatial + i] = passes_int_at(node, "padding", spatial + i, 0);
     if (!*same) continue;
-    if (!base_dim_known(in) || in < 1) return false;
-    const int64_t reach = (in - 1) / stride * stride + (kernel[i] - 1) * dilation + 1;
-    const int64_t pad = base_max_i64(reach - in, 0), less = pad / 2;
+    const int64_t more = (kernel[i] - 1) * dilation; /* what a window sees beside its pixel: by steps of 1, all pad */
+    if (stride > 1 && (!base_dim_known(in) || in < 1)) return false;
+    const int64_t reach = stride > 1 ? (in - 1) / stride * stride + more + 1 - in : more;
+    const int64_t pad = base_max_i64(reach, 0), less = pad / 2;
     padding[i] = strcmp(same, "same_upper") == 0 ? less : pad - less;
     padding[spatial + i] = pad - padding[i];
   }

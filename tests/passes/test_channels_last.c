@@ -576,13 +576,32 @@ static void what_cannot_follow_stays(void **state) {
               "1, output_size = []}: f32[1, n, h, 4]\n"
               "%3 = aten::relu(%2): f32[1, n, h, 4]\n"
               "output \"y\" %3\n");
-  expect_same("channels_last",
-              "input %0 \"x\": f32[1, 2, h, 4]\n"
-              "const %1: f32[2, 2, 1, 1] = {1, 2, 3, 4}\n"
-              "%2 = aten::convolution(%0, %1) {stride = [], padding = [], dilation = [], auto_pad = \"same_upper\", "
-              "transposed = false, output_padding = [], groups = 1, output_size = []}: f32[1, 2, h, 4]\n"
-              "%3 = aten::relu(%2): f32[1, 2, h, 4]\n"
-              "output \"y\" %3\n");
+  expect_same(
+      "channels_last",
+      "input %0 \"x\": f32[1, 2, h, 4]\n"
+      "const %1: f32[2, 2, 1, 1] = {1, 2, 3, 4}\n"
+      "%2 = aten::convolution(%0, %1) {stride = [2, 2], padding = [], dilation = [], auto_pad = \"same_upper\", "
+      "transposed = false, output_padding = [], groups = 1, output_size = []}: f32[1, 2, div(add(h, 1), 2), 2]\n"
+      "%3 = aten::relu(%2): f32[1, 2, div(add(h, 1), 2), 2]\n"
+      "output \"y\" %3\n");
+}
+
+/* By steps of 1 it depends on the window alone. */
+static void single_steps_need_no_size(void **state) {
+  (void)state;
+  expect_change("channels_last",
+                "input %0 \"x\": f32[1, 2, h, 4]\n"
+                "const %1: f32[1, 2, 2, 3] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}\n"
+                "%2 = aten::convolution(%0, %1) {auto_pad = \"same_upper\"}\n"
+                "output \"y\" %2\n",
+                "input %0 \"x\": f32[1, 2, h, 4]\n"
+                "const %1: f32[1, 2, 2, 3] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}\n"
+                "%2 = td::conv(%0, %1) {kernel = [2, 3], stride = [1, 1], padding = [0, 1, 1, 1], dilation = [1, 1], "
+                "groups = 1, channels = 1, panel = 0, channels_first = true, act = \"none\", act_a = 0, act_b = 0, "
+                "act_late = false, in_front = false}: f32[1, h, 4, 1]\n"
+                "%3 = aten::permute(%2) {dims = [0, 3, 1, 2]}: f32[1, 1, h, 4]\n"
+                "output \"y\" %3\n",
+                1);
 }
 
 /* What only looks like a batch norm that can be had as f32, or like a mean over all pixels. */
@@ -643,6 +662,7 @@ int main(void) {
       cmocka_unit_test(batch_norms_without_images_become_products),
       cmocka_unit_test(weights_need_not_be_constants),
       cmocka_unit_test(transposed_convolutions_of_told_sizes),
+      cmocka_unit_test(single_steps_need_no_size),
       cmocka_unit_test(what_cannot_follow_stays),
       cmocka_unit_test(other_types_and_axes_stay),
       cmocka_unit_test(a_convolution_stands_between_permutations),

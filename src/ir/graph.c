@@ -396,6 +396,21 @@ void ir_settle(ir_graph *g) {
   g->order.count = 0;
 }
 
+static void drop_value(ir_graph *g, ir_value *values, uint32_t at, uint32_t count) {
+  memmove(values + at, values + at + 1, (count - 1 - at) * sizeof *values);
+  for (uint32_t i = at; g && i + 1 < count; i++) ir_value_of(g, values[i])->index = i;
+}
+
+void ir_drop_carried(ir_graph *g, ir_node loop, uint32_t at) {
+  enum { OPERANDS_BEFORE = 2, INSIDE_BEFORE = 1 };
+  ir_node_def *node = ir_node_of(g, loop);
+  ir_block_def *body = ir_block_of(g, node->blocks[0]);
+  drop_value(NULL, node->in, OPERANDS_BEFORE + at, node->in_count--);
+  drop_value(g, node->out, at, node->out_count--);
+  drop_value(g, body->params.at, INSIDE_BEFORE + at, body->params.count--);
+  drop_value(NULL, body->results.at, INSIDE_BEFORE + at, body->results.count--);
+}
+
 void ir_count_uses(const ir_graph *g, uint32_t *counts) {
   memset(counts, 0, g->values.count * sizeof *counts);
   for (uint32_t n = 1; n < g->nodes.count; n++)

@@ -208,6 +208,9 @@ void ir_refresh(ir_graph *g, ir_node node);
  * keep their types. */
 td_status ir_infer_again(ir_graph *g, ir_node node, bool *changed, td_error *err);
 void ir_settle(ir_graph *g);
+/* Takes carried value `at` out of a prim::Loop: operand, parameter, result of the body and output. Nobody may use the
+ * parameter or the output; not between edits and ir_settle. */
+void ir_drop_carried(ir_graph *g, ir_node loop, uint32_t at);
 /* An open size of the inputs that is to be a number. */
 typedef struct ir_size {
   const char *name; /* of its symbol */

@@ -194,7 +194,7 @@ static void test_case_json(void **state) {
   remove_cases(f);
 }
 
-/* A Loop of 2^62 turns: i -> i. */
+/* A Loop of 2^62 turns: held -> -held. */
 static void save_endless(const char *path) {
   int64_t turns = (int64_t)1 << 62, dims[] = {-1, COLUMNS};
   base_tensor trip = base_tensor_of(&turns, TD_I64, 0, NULL);
@@ -202,7 +202,7 @@ static void save_endless(const char *path) {
             constant = graph;
   base_text node = node_of("Identity", "body/cond", "cond", "cond_out");
   put_message(&body, 1, &node);
-  node = node_of("Identity", "body/keep", "held", "held_out");
+  node = node_of("Neg", "body/keep", "held", "held_out");
   put_message(&body, 1, &node);
   fmt_put_str(&body, 2, "body");
   put_value(&body, 11, "i", TD_I64, 0, NULL);

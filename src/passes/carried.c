@@ -29,12 +29,24 @@ static td_status visit(passes_edit *e, ir_node id) {
   return TD_OK;
 }
 
+/* What nobody reads from a loop any more. A value may have become kept by the others: that one is still read, and next.
+ */
+static td_status drop(passes_edit *e, ir_node id) {
+  const ir_node_def *node = ir_node_of(e->graph, id);
+  for (uint32_t i = node->op->id == OP_prim_Loop ? node->out_count : 0; i-- > 0;) {
+    const ir_value inside = ir_block_of(e->graph, node->blocks[0])->params.at[1 + i];
+    if (is_kept(e->graph, node, i) && !passes_uses(e, inside) && !passes_uses(e, node->out[i]))
+      ir_drop_carried(e->graph, id, i);
+  }
+  return TD_OK;
+}
+
 td_status passes_carried(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
-  TRY(passes_each(graph, setting, changes, err, visit));
-  for (uint32_t n = 1; n < graph->nodes.count; n++) {
-    const ir_node_def *node = ir_node_of(graph, (ir_node){n});
-    for (uint32_t i = node->op && node->op->id == OP_prim_Loop ? node->out_count : 0; i-- > 0;)
-      if (is_kept(graph, node, i)) ir_drop_carried(graph, (ir_node){n}, i);
+  for (bool again = true; again;) {
+    const uint32_t before = *changes;
+    TRY(passes_each(graph, setting, changes, err, visit));
+    TRY(passes_each(graph, setting, changes, err, drop));
+    again = *changes != before;
   }
   return TD_OK;
 }

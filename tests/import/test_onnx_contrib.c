@@ -58,6 +58,36 @@ static void root_mean_square(void **state) {
               "output \"y\" %4\n");
 }
 
+/* A mask makes counts; where nobody asks for them it changes nothing. */
+static void a_mask_without_counts_is_read(void **state) {
+  (void)state;
+  base_text g = message();
+  put_value_as(&g, 11, "ids", 6, DIMS(1, 3));
+  put_value_as(&g, 11, "mask", 6, DIMS(1, 3));
+  put_input(&g, "words", DIMS(9, 4));
+  put_input(&g, "places", DIMS(5, 4));
+  put_input(&g, "gamma", DIMS(4));
+  put_input(&g, "beta", DIMS(4));
+  put_contrib(&g, "EmbedLayerNormalization", "ids,,words,places,,gamma,beta,mask", "y", NULL);
+  put_output(&g, "y");
+  base_text m = contrib(&g);
+  expect_text(&m,
+              "input %0 \"ids\": i32[1, 3]\n"
+              "input %1 \"mask\": i32[1, 3]\n"
+              "input %2 \"words\": f32[9, 4]\n"
+              "input %3 \"places\": f32[5, 4]\n"
+              "input %4 \"gamma\": f32[4]\n"
+              "input %5 \"beta\": f32[4]\n"
+              "const %6: i64[1] = {0}\n"
+              "%7 = aten::index_select(%2, %0) {dim = 0}: f32[1, 3, 4]  # \"n (EmbedLayerNormalization)\"\n"
+              "%8 = td::shape(%0) {start = 1, end = 2}: i64[1]  # \"n (EmbedLayerNormalization)\"\n"
+              "%9 = aten::slice(%3, %6, %8, %6): f32[3, 4]  # \"n (EmbedLayerNormalization)\"\n"
+              "%10 = aten::add(%7, %9): f32[1, 3, 4]  # \"n (EmbedLayerNormalization)\"\n"
+              "%11 = aten::native_layer_norm(%10, %4, %5) {axis = -1, eps = 9.999999960041972e-13, stats_dtype = f32}: "
+              "f32[1, 3, 4]  # \"n (EmbedLayerNormalization)\"\n"
+              "output \"y\" %11\n");
+}
+
 static void statistics_of_training_are_refused(void **state) {
   (void)state;
   base_text g = message();
@@ -223,6 +253,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_residual_is_added_first),
       cmocka_unit_test(root_mean_square),
+      cmocka_unit_test(a_mask_without_counts_is_read),
       cmocka_unit_test(statistics_of_training_are_refused),
       cmocka_unit_test(embeddings),
       cmocka_unit_test(groups),

@@ -36,6 +36,35 @@ static void kept_values_are_read_from_outside(void **state) {
                 2);
 }
 
+/* One that begins as another does, and becomes that one. */
+static void a_value_may_become_a_kept_one(void **state) {
+  (void)state;
+  expect_change("carried",
+                "input %0 \"n\": i64[]\n"
+                "input %1 \"w\": f32[2]\n"
+                "%2, %3, %4 = prim::Loop(%0, -, %1, %1, %1): f32[2], f32[2], f32[2] {\n"
+                "  block(%5: i64[], %6: f32[2], %7: f32[2], %8: f32[2]) {\n"
+                "    %9 = aten::lt(%5, %0)\n"
+                "    %10 = aten::mul(%7, %8)\n"
+                "    yield %9, %6, %6, %10\n"
+                "  }\n"
+                "}\n"
+                "output \"y\" %3\n"
+                "output \"z\" %4\n",
+                "input %0 \"n\": i64[]\n"
+                "input %1 \"w\": f32[2]\n"
+                "%2 = prim::Loop(%0, -, %1): f32[2] {\n"
+                "  block(%3: i64[], %4: f32[2]) {\n"
+                "    %5 = aten::lt(%3, %0): bool[]\n"
+                "    %6 = aten::mul(%1, %4): f32[2]\n"
+                "    yield %5, %6\n"
+                "  }\n"
+                "}\n"
+                "output \"y\" %1\n"
+                "output \"z\" %2\n",
+                2);
+}
+
 /* What rounds exchange or change. */
 static void others_stay(void **state) {
   (void)state;
@@ -66,6 +95,7 @@ static void others_stay(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(kept_values_are_read_from_outside),
+      cmocka_unit_test(a_value_may_become_a_kept_one),
       cmocka_unit_test(others_stay),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

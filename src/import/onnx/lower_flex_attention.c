@@ -26,6 +26,7 @@ static ir_value through(onnx_node *n, const char *name, ir_value v) {
 }
 
 static bool heads_known(onnx_node *n, const ir_value *qkv) {
+  enum { MOST_HEADS = 1 << 16 };
   const ir_type *q = onnx_type(n, qkv[0]), *k = onnx_type(n, qkv[1]), *v = onnx_type(n, qkv[2]);
   if (onnx_failed(n)) return false;
   if (q->rank != 4 || k->rank != 4 || v->rank != 4) {
@@ -36,7 +37,8 @@ static bool heads_known(onnx_node *n, const ir_value *qkv) {
     onnx_fail(n, TD_UNSUPPORTED, "heads of open sizes are not supported");
     return false;
   }
-  if (k->dims[1] < 1 || q->dims[1] % k->dims[1] != 0 || k->dims[1] != v->dims[1] || q->dims[3] < 1) {
+  if (k->dims[1] < 1 || q->dims[1] > MOST_HEADS || q->dims[1] % k->dims[1] != 0 || k->dims[1] != v->dims[1] ||
+      q->dims[3] < 1) {
     onnx_fail(n, TD_BAD_FILE, "%lld heads of queries and %lld of keys", (long long)q->dims[1], (long long)k->dims[1]);
     return false;
   }

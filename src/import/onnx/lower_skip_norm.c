@@ -50,6 +50,7 @@ static ir_value mask_counts(onnx_node *n, ir_value ids, ir_value mask) {
 static void embed_layer_norm(onnx_node *n) {
   enum { IDS, SEGMENTS, WORDS, POSITIONS, SEGMENT_TABLE, GAMMA, BETA, MASK, POSITION_IDS };
   ir_value ids = onnx_in(n, IDS), table = onnx_in(n, POSITIONS), sum = rows(n, onnx_in(n, WORDS), ids);
+  const ir_value mask = onnx_in(n, MASK); /* for the counts alone */
   sum = add(n, sum, onnx_has(n, POSITION_IDS) ? rows(n, table, onnx_in(n, POSITION_IDS)) : positions(n, ids, table));
   if (onnx_has(n, SEGMENTS) && onnx_has(n, SEGMENT_TABLE))
     sum = add(n, sum, rows(n, onnx_in(n, SEGMENT_TABLE), onnx_in(n, SEGMENTS)));
@@ -57,7 +58,7 @@ static void embed_layer_norm(onnx_node *n) {
   onnx_out(
       n, 0,
       ONNX_EMIT_ARGS(n, "aten::native_layer_norm", in, 3, ARG_FLOAT("eps", onnx_attr_float(n, "epsilon", 1e-12f))));
-  if (onnx_wants(n, 1)) onnx_out(n, 1, mask_counts(n, ids, onnx_in(n, MASK)));
+  if (onnx_wants(n, 1)) onnx_out(n, 1, mask_counts(n, ids, mask));
   onnx_out(n, 2, sum);
 }
 

@@ -1,14 +1,13 @@
 /* recurrent_packed.c -- td::lstm_packed, td::gru_packed, td::rnn_packed: td::lstm, td::gru and td::rnn (recurrent.c)
  * with weights as kernels/products/recurrent.h packs them, ONNX's default activations (of an rnn, `relu` too) and
- * nothing more: no clipping. Operands: x [time, batch, input], w, r and bias packed (of an LSTM or GRU
- * without w, x is the sums of its inputs and bias, of all directions, and of a bias what a GRU adds before the reset
- * gate alone counts; its r may be tiles of bf16, or of an LSTM 8 bits, which meet states rounded to 8 bits), h0
- * [directions, batch, hidden], for an LSTM c0 like h0 (others leave it out), lengths [batch] of whole numbers, of an
- * LSTM packed peepholes. Behind
- * its length a sequence has states of zeros, and keeps its last. Results: all states [time, directions, batch, hidden],
- * last states like h0, last memory (lstm). batch_first: x [batch, time, input], states [batch, time, directions,
- * hidden], h0 [batch, directions, hidden]. `reverse`: the one direction runs from the last step to the first; of two
- * directions the second does. Computed in double, states rounded each step. */
+ * nothing more: no clipping. Operands: x [time, batch, input], w, r and bias packed (of an LSTM or GRU without w, x is
+ * the sums of its inputs and bias, of all directions, and of a bias what a GRU adds before the reset gate alone counts;
+ * its r may be tiles of bf16, or of an LSTM 8 bits, which meet states rounded to 8 bits), h0 [directions, batch,
+ * hidden], for an LSTM c0 like h0 (others leave it out), lengths [batch] of whole numbers, of an LSTM packed peepholes.
+ * Behind its length a sequence has states of zeros, and keeps its last. Results: all states [time, directions, batch,
+ * hidden], last states like h0, last memory (lstm). batch_first: x [batch, time, input], states [batch, time,
+ * directions, hidden], h0 [batch, directions, hidden]. `reverse`: the one direction runs from the last step to the
+ * first; of two directions the second does. Computed in double, states rounded each step. */
 #include "kernels/kernels.h"
 #include "kernels/products/products.h"
 #include "ops/common/ops_priv.h"

@@ -23,13 +23,16 @@ enum { TILE_FLOATS = 4096 };
  * sum of lanes costs as much as so many vectors, and they are taken from the panel for this many pixels. */
 enum { SUM_WORK = 8, LONE_PIXELS = 64 };
 
+/* Windows of a line that do not lie in it wholly, at most. */
+static int64_t border_windows(const kern_conv_axis *w) {
+  const int64_t before = w->begin > 0 ? (w->begin + w->stride - 1) / w->stride : 0;
+  const int64_t last = w->in + w->begin - w->kernel, inside = last < 0 ? 0 : last / w->stride + 1;
+  return base_min_i64(before + base_max_i64(w->out - inside, 0), w->out);
+}
+
 static void set_runs(conv_layer *l) {
   const kern_conv_axis *w = &l->c.axis[2];
-  int64_t borders = 0;
-  for (int64_t o = 0; o < w->out; o++) {
-    const int64_t from = o * w->stride - w->begin;
-    borders += from < 0 || from + w->kernel > w->in;
-  }
+  const int64_t borders = border_windows(w);
   const int64_t longest = l->c.channels_first || borders * MANY_BORDERS <= w->out ? LONGEST_INNER_ROW : LONGEST_ROW;
   int64_t row = w->kernel <= longest ? w->kernel * l->c.group_in : INT64_MAX;
   l->whole_rows = l->c.groups == 1 && w->kernel > 1 && w->dilation == 1 && l->pixel == l->c.group_in &&

@@ -42,11 +42,10 @@ static td_status drop(passes_edit *e, ir_node id) {
 }
 
 td_status passes_carried(ir_graph *graph, const passes_setting *setting, uint32_t *changes, td_error *err) {
-  for (bool again = true; again;) {
+  for (;;) {
     const uint32_t before = *changes;
     TRY(passes_each(graph, setting, changes, err, visit));
+    if (*changes == before) return TD_OK;
     TRY(passes_each(graph, setting, changes, err, drop));
-    again = *changes != before;
   }
-  return TD_OK;
 }

@@ -58,11 +58,16 @@ static void known_condition_chooses(void **state) {
               "output \"y\" %2\n");
 }
 
+/* The inputs that every body of a loop begins with. */
+static void put_round(base_text *body) {
+  put_value_as(body, 11, "i", 7, 0, NULL);
+  put_value_as(body, 11, "go", 9, 0, NULL);
+}
+
 /* Loop whose carried value doubles its last axis by Concat, and that collects it. */
 static base_text loop_model(const char *op, const char *in) {
   base_text g = message(), body = message(), attrs = message(), axis = message();
-  put_value_as(&body, 11, "i", 7, 0, NULL);
-  put_value_as(&body, 11, "go", 9, 0, NULL);
+  put_round(&body);
   put_input(&body, "v", DIMS(2, -1));
   put_attr_int(&axis, "axis", 1);
   bool is_concat = strcmp(op, "Concat") == 0;
@@ -129,8 +134,7 @@ static void loop_opens_sizes(void **state) {
 static void inputs_of_a_body_hide_what_is_around(void **state) {
   (void)state;
   base_text g = message(), body = message(), attrs = message();
-  put_value_as(&body, 11, "i", 7, 0, NULL);
-  put_value_as(&body, 11, "go", 9, 0, NULL);
+  put_round(&body);
   put_input(&body, "v", DIMS(2));
   put_input(&body, "w", DIMS(2));
   put_node(&body, "Identity", "", "go", "on");

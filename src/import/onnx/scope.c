@@ -45,18 +45,20 @@ void onnx_forget_names(onnx_import *im, uint32_t first) {
   }
 }
 
+td_status onnx_defined_twice(onnx_import *im, base_str name) {
+  return base_fail(im->err, TD_BAD_FILE, NULL, -1, "the name \"%.*s\" is defined twice", (int)name.length, name.at);
+}
+
 td_status onnx_define_here(onnx_scope *scope, base_str name, ir_value value) {
   onnx_import *im = scope->im;
-  if (base_map_get(&scope->names, name))
-    return base_fail(im->err, TD_BAD_FILE, NULL, -1, "the name \"%.*s\" is defined twice", (int)name.length, name.at);
+  if (base_map_get(&scope->names, name)) return onnx_defined_twice(im, name);
   if (!base_map_put(&scope->names, im->arena, name, value.id, NULL)) return base_no_memory(im->err, "a name");
   return value.id == ONNX_NOT_MADE || value.id == ONNX_LOST ? TD_OK : onnx_name_value(scope, name, value);
 }
 
 td_status onnx_define(onnx_scope *scope, base_str name, ir_value value) {
-  if (!scope->parent || !onnx_lookup(scope->parent, name)) return onnx_define_here(scope, name, value);
-  return base_fail(scope->im->err, TD_BAD_FILE, NULL, -1, "the name \"%.*s\" is defined twice", (int)name.length,
-                   name.at);
+  const bool hides = scope->parent && onnx_lookup(scope->parent, name);
+  return hides ? onnx_defined_twice(scope->im, name) : onnx_define_here(scope, name, value);
 }
 
 td_status onnx_check_memory(onnx_import *im) {

@@ -31,10 +31,7 @@ static td_status find_producers(uses *u) {
       if (!r->out.at[k].length) continue;
       if (!base_map_put(&u->producers, u->im->arena, r->out.at[k], i, &existed))
         return base_no_memory(u->im->err, "names");
-      if (existed || onnx_lookup(u->scope, r->out.at[k]))
-        return at_node(u, r,
-                       base_fail(u->im->err, TD_BAD_FILE, NULL, -1, "the name \"%.*s\" is defined twice",
-                                 (int)r->out.at[k].length, r->out.at[k].at));
+      if (existed || onnx_lookup(u->scope, r->out.at[k])) return at_node(u, r, onnx_defined_twice(u->im, r->out.at[k]));
     }
   }
   return TD_OK;

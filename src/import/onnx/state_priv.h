@@ -91,6 +91,7 @@ td_status onnx_sort(const onnx_scope *scope, onnx_graph *graph);
 td_status onnx_define(onnx_scope *scope, base_str name, ir_value value);
 /* The same; it hides what the name means in the scopes around. */
 td_status onnx_define_here(onnx_scope *scope, base_str name, ir_value value);
+td_status onnx_defined_twice(onnx_import *im, base_str name); /* the error of that */
 /* The id of what `name` means here; NULL when it means nothing. */
 const uint32_t *onnx_lookup(const onnx_scope *scope, base_str name);
 /* Gives `value` its ONNX name unless it has one; a name that is taken gets a number. */

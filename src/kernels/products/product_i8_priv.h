@@ -52,6 +52,8 @@ void I8_NAME(i8_finish)(const i8_finish *f, float *sums, int64_t row, int64_t ro
 
 /* Elements of f32 as integers by the scales; of 8 bits as they are: `flip` is 128 where they are signed, else 0. */
 void I8_NAME(i8_quantise)(const kern_i8_scales *s, const float *from, int64_t n, byte_x *to);
+/* The same as bytes. */
+void I8_NAME(i8_to_bytes)(const kern_i8_scales *s, const float *from, int64_t count, uint8_t *to);
 void I8_NAME(i8_copy)(uint8_t flip, const uint8_t *from, int64_t n, byte_x *to);
 /* Sets the scales of x to those of its values, a dense tensor of f32. */
 void I8_NAME(i8_find_range)(const float *x, int64_t count, kern_i8_scales *s);

@@ -4,20 +4,6 @@
 
 enum { REDUCE_RANGE, LEAST, PIECE = 1 << 14 /* elements of a task */ };
 
-static void quantise(const kern_i8_scales *s, const float *x, int64_t n, uint8_t *to) {
-  enum { ROOM = 256 };
-  byte_x wide[ROOM];
-  if (sizeof *wide == 1) {
-    KERN_PART_NAME(i8_quantise)(s, x, n, (byte_x *)(void *)to);
-    return;
-  }
-  for (int64_t i = 0, some; i < n; i += some) {
-    some = base_min_i64(ROOM, n - i);
-    KERN_PART_NAME(i8_quantise)(s, x + i, some, wide);
-    for (int64_t k = 0; k < some; k++) to[i + k] = (uint8_t)wide[k];
-  }
-}
-
 td_status KERN_PART_NAME(dynamic_quantize)(const base_call *call) {
   const base_tensor *y = base_out(call, 0), *y_scale = base_out(call, 1), *y_zero = base_out(call, 2);
   const float *x = base_in(call, 0)->data;
@@ -31,7 +17,7 @@ td_status KERN_PART_NAME(dynamic_quantize)(const base_call *call) {
     const int64_t at = t * PIECE, n = base_min_i64(PIECE, count - at);
     if (t == 0 && y_scale) *(float *)y_scale->data = s.x_scale;
     if (t == 0 && y_zero) *(uint8_t *)y_zero->data = (uint8_t)s.x_zero;
-    if (y) quantise(&s, x + at, n, (uint8_t *)y->data + at);
+    if (y) KERN_PART_NAME(i8_to_bytes)(&s, x + at, n, (uint8_t *)y->data + at);
   }
   return TD_OK;
 }

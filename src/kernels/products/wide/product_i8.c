@@ -349,18 +349,21 @@ void KERN_PART_NAME(i8_find_range)(const float *x, int64_t count, kern_i8_scales
   kern_i8_range(v_lowest(low[0]), v_highest(high[0]), s);
 }
 
-td_status KERN_PART_NAME(i8_find_bytes)(i8_product *p) {
+void KERN_PART_NAME(i8_to_bytes)(const kern_i8_scales *s, const float *from, int64_t count, uint8_t *to) {
   enum { PIECE = 256 };
-  const int64_t count = base_tensor_numel(base_in(p->call, 0));
-  uint8_t *to = base_call_scratch(p->call, (size_t)count, sizeof *to);
-  if (!to) return base_no_memory(p->call->err, "scratch");
-  const float *x = p->x;
   for (int64_t i = 0, n; i < count; i += n) {
     byte_x piece[PIECE];
     n = base_min_i64(PIECE, count - i);
-    KERN_PART_NAME(i8_quantise)(&p->s, x + i, n, sizeof *piece == 1 ? (byte_x *)(void *)(to + i) : piece);
+    KERN_PART_NAME(i8_quantise)(s, from + i, n, sizeof *piece == 1 ? (byte_x *)(void *)(to + i) : piece);
     for (int64_t k = 0; sizeof *piece > 1 && k < n; k++) to[i + k] = (uint8_t)piece[k];
   }
+}
+
+td_status KERN_PART_NAME(i8_find_bytes)(i8_product *p) {
+  const int64_t count = base_tensor_numel(base_in(p->call, 0));
+  uint8_t *to = base_call_scratch(p->call, (size_t)count, sizeof *to);
+  if (!to) return base_no_memory(p->call->err, "scratch");
+  KERN_PART_NAME(i8_to_bytes)(&p->s, p->x, count, to);
   p->x = to;
   p->type = TD_U8;
   return TD_OK;

@@ -557,7 +557,8 @@ static td_status pack_depthwise(passes_edit *e, product *p, const kern_row *row)
   base_tensor_pack(dense.data, &p->w);
   for (int64_t t = 0; t < taps; t++)
     for (int64_t c = 0; c < channels; c++)
-      ((float *)packed.data)[t * channels + c] = ((float *)dense.data)[c * taps + t] * (p->scale ? p->scale[c] : 1);
+      ((float *)packed.data)[t * channels + c] =
+          kern_normal(((float *)dense.data)[c * taps + t] * (p->scale ? p->scale[c] : 1));
   packed = base_tensor_of(packed.data, TD_F32, 2, dims);
   const base_arg changed = ARG_INT("panel", 1);
   ir_value constant;

@@ -200,6 +200,76 @@ static void images_of_open_sizes_are_taken_for_usual_ones(void **state) {
   expect_winograd("3, 3", false);
 }
 
+/* Packs %1 of `rest`, every third weight of which is subnormal: those that are left, and how many others. */
+static void expect_normal_weights(const char *pass, const char *level, const char *dims, int count, const char *rest,
+                                  uint32_t operand) {
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  base_text text = {.allocator = &base_libc_allocator};
+  base_text_print(&text, "const %%1: f32[%s] = {", dims);
+  for (int i = 0; i < count; i++)
+    base_text_print(&text, "%s%g", i ? ", " : "", i % 3 ? i % 7 + 1 : i % 2 ? 1e-39 : -3e-42);
+  base_text_print(&text, "}\n%s", rest);
+  ir_graph *graph = parse_graph(arena, text.at, &base_libc_allocator);
+  td_error err;
+  uint32_t changes = 0;
+  if (find_pass(pass)->run(graph, &(passes_setting){.isa = level_of(level), .math = KERN_MATH_DEFAULT}, &changes,
+                           &err) != TD_OK)
+    fail_msg("%s", err.text);
+  const ir_value y = ir_block_of(graph, graph->top)->results.at[0];
+  const ir_value w = ir_node_of(graph, ir_value_of(graph, y)->node)->in[operand];
+  const base_tensor *packed = ir_value_of(graph, w)->info.constant;
+  const float *at = packed->data;
+  int normal = 0;
+  for (int64_t i = 0; i < base_tensor_numel(packed); i++) {
+    if (fpclassify(at[i]) == FP_SUBNORMAL)
+      fail_msg("%s, %s: weight %lld is %g", level, rest, (long long)i, (double)at[i]);
+    normal += at[i] != 0;
+  }
+  assert_true(changes > 0);
+  assert_true(normal >= count - (count + 2) / 3);
+  base_text_free(&text);
+  ir_graph_free(graph);
+  base_arena_free(arena);
+}
+
+/* Products with them would take a hundred times as long as others. */
+static void subnormal_weights_become_zeros(void **state) {
+  (void)state;
+  static const char *const levels[] = {"vector", "avx2", "avx512"};
+  static const struct {
+    const char *pass, *dims;
+    int count;
+    const char *rest;
+    uint32_t operand;
+  } rows[] = {
+      {"prepack", "40, 24", 960,
+       "input %0 \"x\": f32[n, 24]\n%2 = td::linear(%0, %1) {trans_w = true, n = 40}\noutput \"y\" %2\n", 1},
+      {"prepack", "24, 40", 960,
+       "input %0 \"x\": f32[n, 24]\n%2 = td::linear(%0, %1) {trans_w = false, n = 40}\noutput \"y\" %2\n", 1},
+      {"prepack", "20, 16, 1, 1", 320,
+       "input %0 \"x\": f32[n, 7, 7, 16]\n%2 = td::conv(%0, %1) {kernel = [1, 1], channels = 20}\noutput \"y\" %2\n",
+       1},
+      {"prepack", "64, 64, 3, 3", 36864, /* Winograd's, where that pays */
+       "input %0 \"x\": f32[n, 56, 56, 64]\n%2 = td::conv(%0, %1) {kernel = [3, 3], channels = 64}\n"
+       "output \"y\" %2\n",
+       1},
+      {"prepack", "16, 4, 2, 2", 256,
+       "input %0 \"x\": f32[n, 7, 7, 16]\n"
+       "%2 = td::conv(%0, %1) {kernel = [2, 2], channels = 16, groups = 4}\noutput \"y\" %2\n",
+       1},
+      {"prepack", "24, 1, 3, 3", 216,
+       "input %0 \"x\": f32[n, 7, 7, 24]\n%2 = td::depthwise_conv(%0, %1) {kernel = [3, 3], channels = 24, groups = "
+       "24}\n"
+       "output \"y\" %2\n",
+       1},
+      {"recurrent", "1, 48, 12", 576, "input %0 \"x\": f32[t, 1, 12]\n%3 = td::lstm(%0, %1, %1)\noutput \"y\" %3\n", 1},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    for (size_t k = 0; k < sizeof levels / sizeof *levels; k++)
+      if (machine_has(levels[k]) && (strcmp(rows[i].pass, "prepack") == 0 || k > 0)) /* of cells, from AVX2 on */
+        expect_normal_weights(rows[i].pass, levels[k], rows[i].dims, rows[i].count, rows[i].rest, rows[i].operand);
+}
+
 static uint32_t constants_after_prepack(const char *text) {
   base_arena *arena = base_arena_new(&base_libc_allocator);
   ir_graph *graph = parse_graph(arena, text, &base_libc_allocator);
@@ -370,6 +440,7 @@ int main(void) {
                                      cmocka_unit_test(what_is_not_finite_stays_where_it_is),
                                      cmocka_unit_test(so_it_does_in_bf16),
                                      cmocka_unit_test(images_of_open_sizes_are_taken_for_usual_ones),
+                                     cmocka_unit_test(subnormal_weights_become_zeros),
                                      cmocka_unit_test(equal_weights_are_packed_once),
                                      cmocka_unit_test(pixels_times_a_matrix_are_a_product),
                                      cmocka_unit_test(others_stay_convolutions),

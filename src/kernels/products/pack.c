@@ -18,7 +18,7 @@ bool kern_pack_count(int64_t k, int64_t n, int64_t panel, size_t *count) {
 
 static void scale_block(float *to, const base_f32 *scale, int64_t k0, int64_t k1, int64_t columns, int64_t panel) {
   for (int64_t k = k0; k < k1; k++)
-    for (int64_t n = 0; n < columns; n++) to[k * panel + n] *= scale[n];
+    for (int64_t n = 0; n < columns; n++) to[k * panel + n] = kern_normal(to[k * panel + n] * (scale ? scale[n] : 1));
 }
 
 /* As wide as most vectors are: without a call. */
@@ -51,7 +51,7 @@ void kern_pack(float *to, const kern_matrix *m, const base_f32 *scale, int64_t p
       const int64_t end = base_min_i64(k + rows, m->k), columns = base_min_i64(panel, m->n - p * panel);
       float *at = to + p * m->k * panel;
       pack_block(at, (const base_f32 *)m->data + p * panel * m->n_stride, m, k, end, columns, panel);
-      if (scale) scale_block(at, scale + p * panel, k, end, columns, panel);
+      scale_block(at, scale ? scale + p * panel : NULL, k, end, columns, panel);
     }
 }
 

@@ -7,6 +7,8 @@
 #define KERNELS_PACK_H
 #include "kernels/kernels.h"
 
+#include <math.h>
+
 enum { KERN_MAX_PANEL = 64 };
 
 /* A matrix of any strides, in elements. */
@@ -15,6 +17,11 @@ typedef struct kern_matrix {
   int64_t k, n;      /* rows and columns */
   int64_t k_stride, n_stride;
 } kern_matrix;
+
+/* Subnormal weights, scaled ones too, become zeros when they are packed. Trained layers have them in channels that no
+ * longer do anything; each product with one takes a hundred times as long as another, for at most 2^-126 |x|.
+ * Instructions of bf16 take them for zeros, too. */
+static inline float kern_normal(float w) { return fabsf(w) < 0x1p-126F ? copysignf(0, w) : w; }
 
 /* Floats in the packed form of a [k, n] matrix; false on overflow. */
 bool kern_pack_count(int64_t k, int64_t n, int64_t panel, size_t *count);

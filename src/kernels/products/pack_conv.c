@@ -151,7 +151,7 @@ static void pack_block(const weights *w, const base_f32 *from, int64_t c0, int64
   for (int64_t i = 0; i < columns; i++) {
     const base_f32 *row = from + i * w->out_stride;
     const float scale = w->scale ? w->scale[first + i] : 1;
-    for (int64_t c = c0; c < c1; c++) to[c * panel + i] = row[c * w->in_stride] * scale;
+    for (int64_t c = c0; c < c1; c++) to[c * panel + i] = kern_normal(row[c * w->in_stride] * scale);
   }
 }
 

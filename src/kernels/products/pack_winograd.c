@@ -49,7 +49,7 @@ void kern_pack_winograd(const base_tensor *w, const base_f32 *scale, int64_t gro
         int64_t count = base_min_i64(panel - part, LANES);
         for (int64_t e = 0; e < side * side; e++) {
           float *at = to + e * plane + (p * in + k) * panel + part;
-          for (int64_t i = 0; i < count; i++) at[i] = (float)u[e][i];
+          for (int64_t i = 0; i < count; i++) at[i] = kern_normal((float)u[e][i]);
         }
       }
 }

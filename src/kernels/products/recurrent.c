@@ -2,6 +2,7 @@
 #include "kernels/products/recurrent.h"
 
 #include "base/size.h"
+#include "kernels/products/pack.h"
 
 #include <string.h>
 
@@ -58,7 +59,8 @@ static void pack_row(float *to, const kern_recurrent *r, const base_tensor *w, i
   for (int64_t gate = 0; gate < r->gates; gate++)
     for (int64_t unit = first; unit < first + r->panel; unit++) {
       int64_t row = gate * r->hidden + unit;
-      *to++ = unit < r->hidden ? element(w, d * w->strides[0] + row * w->strides[1] + k * w->strides[2]) : 0;
+      const int64_t at = d * w->strides[0] + row * w->strides[1] + k * w->strides[2];
+      *to++ = unit < r->hidden ? kern_normal(element(w, at)) : 0;
     }
 }
 

@@ -8,6 +8,9 @@
 #define WEIGHTS_LANES (V_LANES / 2)
 #include "kernels/products/winograd_weights_priv.h"
 
+/* As kern_normal. */
+V_INLINE vf normal(vf w) { return v_select(v_lt(v_abs(w), v_set(0x1p-126F)), v_copysign(v_zero(), w), w); }
+
 /* `rows` rows of n floats, `stride` apart, as the columns of a square; zeros in the rest of it. */
 static void transpose_square(const float *from, int64_t stride, int64_t rows, int64_t n, float to[V_LANES][V_LANES]) {
   float some[V_LANES][V_LANES];
@@ -31,7 +34,7 @@ static int64_t transpose_squares(const float *from, int64_t stride, int64_t in, 
     vf square[V_LANES];
     V_FOR(i, V_LANES) square[i] = v_load(from + at + i * stride);
     v_transpose(square);
-    V_FOR(i, V_LANES) v_store(to + (at + i) * V_LANES, v_mul(square[i], scale));
+    V_FOR(i, V_LANES) v_store(to + (at + i) * V_LANES, normal(v_mul(square[i], scale)));
   }
   return at;
 }
@@ -45,7 +48,7 @@ static void transpose_panel(const float *from, int64_t stride, int64_t columns, 
     const int64_t n = base_min_i64(V_LANES, in * taps - at);
     transpose_square(from + at, stride, columns, n, square);
     for (int64_t i = 0; i < n; i++) {
-      v_store(to + (tap * in + channel) * V_LANES, v_mul(v_load(square[i]), scale));
+      v_store(to + (tap * in + channel) * V_LANES, normal(v_mul(v_load(square[i]), scale)));
       if (++tap == taps) tap = 0, channel++;
     }
   }
@@ -58,7 +61,7 @@ V_INLINE void copy_rows(float *to, const float *from, int64_t stride, int64_t ro
                         bool stream) {
   for (int64_t k = 0; k < rows; k++) {
     const float *row = from + k * stride;
-    const vf x = v_mul(columns == V_LANES ? v_load(row) : v_load_n(row, columns), scale);
+    const vf x = normal(v_mul(columns == V_LANES ? v_load(row) : v_load_n(row, columns), scale));
     if (stream) v_stream(to + k * V_LANES, x);
     else v_store(to + k * V_LANES, x);
   }
@@ -158,7 +161,7 @@ static void transform_panel(const float *from, int64_t stride, int64_t columns, 
     for (int64_t e = 0; e < (tile + 2) * (tile + 2); e++)
       for (int64_t i = 0; i < count; i++) {
         const int64_t k = (first + i) % depth * in + (first + i) / depth;
-        v_store(to + e * plane + k * V_LANES, v_load(u[e][i]));
+        v_store(to + e * plane + k * V_LANES, normal(v_load(u[e][i])));
       }
   }
 }

@@ -88,7 +88,7 @@ static int32_t neighbours(const kern_fused_space *s, const dim_list *rest, int32
  * the same row again: a long row costs one such row to bring into form. */
 static bool goes_on(const kern_fused_space *s, const dim_list *row, const dim_list *rest, int32_t from,
                     int64_t length) {
-  bool on = row->count == 1 && rest->dims[from] < REPEATED;
+  bool on = row->count == 1;
   for (uint32_t k = 0, outs = BASE_PROGRAM_OPERANDS; on && k < outs + s->p->out_count; k++) {
     const int64_t next = rest->stride[from][k];
     const bool same = next == 0 && k < outs;
@@ -97,18 +97,36 @@ static bool goes_on(const kern_fused_space *s, const dim_list *row, const dim_li
   return on;
 }
 
-/* Is dimension `from` of `rest` to be the row's, which has `length` elements yet? Not where something can be
- * transposed. */
-static bool goes_into_row(const kern_fused_space *s, const dim_list *row, const dim_list *rest, int32_t from,
-                          int64_t length) {
-  if (from == 0) return true;
-  if (s->gathers || length >= KERN_FUSED_SHORT || from + 1 >= rest->count) return false;
-  if (goes_on(s, row, rest, from, length)) return true;
-  if (rest->dims[from] >= KERN_FUSED_FEW) return false;
+/* The largest part of a dimension of `length` elements that is repeated and leaves nothing over; 1: none. */
+static int64_t repeated(int64_t length) {
+  int64_t part = base_min_i64(REPEATED, length) - 1;
+  while (part > 1 && length % part) part--;
+  return base_max_i64(part, 1);
+}
+
+/* How much of dimension `from`, not the first, of `rest` is to be the row's, which has `length` elements yet; 1:
+ * nothing. Not where something can be transposed. A few elements, such as the colours of a pixel, are brought together
+ * even out of one long dimension. */
+static int64_t goes_into_row(const kern_fused_space *s, const dim_list *row, const dim_list *rest, int32_t from,
+                             int64_t length) {
+  const int64_t all = rest->dims[from];
+  const bool last = from + 1 >= rest->count;
+  if (s->gathers || length >= KERN_FUSED_SHORT) return 1;
+  if (goes_on(s, row, rest, from, length)) return last || all >= REPEATED ? repeated(all) : all;
+  if (last || all >= KERN_FUSED_FEW) return 1;
   for (int32_t i = from; i < rest->count; i++)
     for (uint32_t k = 0; k < s->p->in_count; k++)
-      if (rest->stride[i][k] == 1 && transposes(s, k)) return false;
-  return true;
+      if (rest->stride[i][k] == 1 && transposes(s, k)) return 1;
+  return all;
+}
+
+/* Moves `part` of dimension `from` of `rest` into the row. Gives the first dimension that is left. */
+static int32_t take_into_row(dim_list *row, dim_list *rest, int32_t from, int64_t part) {
+  add_dim(row, part, rest->stride[from]);
+  if (part == rest->dims[from]) return from + 1;
+  rest->dims[from] /= part;
+  for (uint32_t k = 0; k < COLUMNS; k++) rest->stride[from][k] *= part;
+  return from;
 }
 
 static bool find_dims(kern_fused_space *s) {
@@ -120,9 +138,10 @@ static bool find_dims(kern_fused_space *s) {
     add_dim(in_row(s, i) ? &row : &rest, length, stride);
   }
   int32_t from = 0; /* of `rest`; where no axis is the row's, its innermost dimension is */
-  for (length = 1; !s->row_axes && from < rest.count && goes_into_row(s, &row, &rest, from, length); from++) {
-    add_dim(&row, rest.dims[from], rest.stride[from]);
-    length *= rest.dims[from];
+  int64_t part = 2;
+  for (length = 1; !s->row_axes && from < rest.count && part > 1; length *= part) {
+    part = from == 0 ? rest.dims[0] : goes_into_row(s, &row, &rest, from, length);
+    if (part > 1 || from == 0) from = take_into_row(&row, &rest, from, part);
   }
   s->row_rank = row.count > 0 ? row.count : 1;
   s->length = s->rows = s->planes = s->row_dims[0] = 1;

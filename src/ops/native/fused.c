@@ -120,8 +120,9 @@ static bool give_program(ir_case *c, loop_build *b) {
 /* relu(x * y + 2), of dims that broadcast, and whether it is below 1. */
 static bool fused_cases(ir_case *c, uint32_t number) {
   static const td_dtype dtypes[] = {TD_F32, TD_F16, TD_BF16};
-  if (number >= 7 * OPS_COUNT(dtypes)) return false;
-  const td_dtype d = dtypes[number / 7];
+  enum { SHAPES = 9 };
+  if (number >= SHAPES * OPS_COUNT(dtypes)) return false;
+  const td_dtype d = dtypes[number / SHAPES];
   loop_build b;
   loop_start(&b, 3, 0);
   uint16_t x = loop_load(&b, 0, BASE_TYPE_F32, false), y = loop_load(&b, 1, BASE_TYPE_F32, false);
@@ -131,14 +132,14 @@ static bool fused_cases(ir_case *c, uint32_t number) {
   loop_store(&b, x, d, false);
   loop_store(&b, below, TD_BOOL, false);
   if (!give_program(c, &b)) return false;
-  switch (number % 7) {
+  switch (number % SHAPES) {
     case 0:
       return ops_case_in(c, d, OPS_DIMS(3, 5, 7), OPS_SPECIAL, 1) &&
              ops_case_in(c, d, OPS_DIMS(3, 5, 7), OPS_NORMAL, 2);
     case 1:
       return ops_case_in(c, d, OPS_DIMS(2, 1, 67), OPS_NORMAL, 3) && ops_case_in(c, d, OPS_DIMS(5, 1), OPS_NORMAL, 4);
     case 2: return ops_case_in(c, d, OPS_DIMS(0, 3, 1), OPS_NORMAL, 5) && ops_case_in(c, d, 0, NULL, OPS_NORMAL, 6);
-    /* short rows, which take in the next axis: of what repeats along either */
+    /* short rows, which take in the next axis, or a part of it: of what repeats along either */
     case 3:
       return ops_case_in(c, d, OPS_DIMS(70, 1, 3), OPS_NORMAL, 9) && ops_case_in(c, d, OPS_DIMS(7, 3), OPS_NORMAL, 10);
     case 4:
@@ -146,6 +147,10 @@ static bool fused_cases(ir_case *c, uint32_t number) {
     case 5:
       return ops_case_in(c, d, OPS_DIMS(4, 1, 3), OPS_NORMAL, 13) &&
              ops_case_in(c, d, OPS_DIMS(4, 15, 1), OPS_NORMAL, 14);
+    case 6:
+      return ops_case_in(c, d, OPS_DIMS(10, 22, 3), OPS_NORMAL, 15) && ops_case_in(c, d, OPS_DIMS(3), OPS_NORMAL, 16);
+    case 7:
+      return ops_case_in(c, d, OPS_DIMS(2, 67, 5), OPS_NORMAL, 17) && ops_case_in(c, d, OPS_DIMS(1, 5), OPS_NORMAL, 18);
     default:
       return ops_case_in(c, d, OPS_DIMS(1, 2, 1031), OPS_NORMAL, 7) && ops_case_in(c, d, OPS_DIMS(1031), OPS_NORMAL, 8);
   }

@@ -128,22 +128,42 @@ static void put_sparse(base_text *graph, bool linear) {
   put(graph, 15, &s);
 }
 
-/* y = x + (a + b + c + d), each of which has a value; `listed`: how many of them are inputs, too. */
-static base_text weighted(int listed) {
-  static const char *const names[] = {"a", "b", "c", "d"};
+/* y = x + (a + b + c + d), each of which has a value, as `others` have that nobody reads; `listed`: how many of the
+ * first are inputs, too. */
+static base_text weighted(int listed, int others) {
+  static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
   base_text g = message();
   put_input(&g, "x", DIMS(2));
   for (int i = 0; i < listed; i++) put_input(&g, names[i], DIMS(2));
-  for (int i = 0; i < 4; i++) put_floats(&g, names[i], 2, (float[]){(float)i, 1});
+  for (int i = 0; i < 4 + others; i++) put_floats(&g, names[i], 2, (float[]){(float)i, 1});
   put_node(&g, "Sum", "n", "x,a,b,c,d", "y");
   put_output(&g, "y");
   return model_of(&g, NULL);
 }
 
-/* Where all weights are listed as inputs they are weights; a few among others are inputs that need not be given. */
+/* The model is consumed. */
+static int inputs_of(base_text model) {
+  base_arena *arena = base_arena_new(&base_libc_allocator);
+  base_text text = message();
+  ir_graph *graph;
+  td_error err;
+  int count = 0;
+  if (import_bytes(model.at, model.length, NULL, NULL, arena, &graph, &err) != TD_OK) fail_msg("%s", err.text);
+  assert_int_equal(ir_print(graph, &text), TD_OK);
+  for (const char *at = text.at; (at = strstr(at, "input %")); at++) count++;
+  base_text_free(&text);
+  base_text_free(&model);
+  ir_graph_free(graph);
+  base_arena_free(arena);
+  return count;
+}
+
+/* Where most weights are listed as inputs they are weights; a few among others are inputs that need not be given. */
 static void listed_weights_are_constants(void **state) {
   (void)state;
-  base_text all = weighted(4), some = weighted(3);
+  base_text all = weighted(4, 0), some = weighted(3, 0);
+  assert_int_equal(inputs_of(weighted(4, 3)), 1);
+  assert_int_equal(inputs_of(weighted(4, 4)), 5);
   expect_text(&all,
               "input %0 \"x\": f32[2]\n"
               "const %1 \"a\": f32[2] = {0, 1}\n"

@@ -19,18 +19,19 @@ bool import_onnx_sniff(const void *bytes, size_t size) {
   return f.number < sizeof model_fields && model_fields[f.number] == (uint8_t)f.type + 1;
 }
 
-/* Some exporters go on listing every weight: inputs to choose are few, and stand beside weights that are no inputs. */
+/* Some exporters go on listing every weight; tools that come behind them add constants, which are not listed. Inputs to
+ * choose are few, and stand beside weights that are no inputs. */
 static bool lists_weights(const onnx_scope *scope, const onnx_graph *graph) {
   enum { MANY = 4 };
   uint32_t listed = 0;
   for (uint32_t i = 0; i < graph->inputs.count; i++)
     listed += base_map_get(&scope->names, graph->inputs.at[i].name) != NULL;
-  return listed >= MANY && listed == graph->initializers.count;
+  return listed >= MANY && listed > graph->initializers.count / 2;
 }
 
 /* Is the input `name`, which has a value, never anything else? Before IR version 4 every weight had to be listed as an
  * input. Since then the value is what holds when the caller gives none; but who names the inputs gives no others.
- * `weights`: all weights are listed. */
+ * `weights`: most weights are listed. */
 static bool is_constant(const onnx_import *im, base_str name, bool weights) {
   bool others = weights || im->model.ir_version < 4;
   for (size_t i = 0; i < im->source->input_count; i++) {

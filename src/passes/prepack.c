@@ -23,6 +23,8 @@ enum {
   PAIRS_DEPTH = 32,          /* of a convolution's sums: shorter ones take as long as their results take to write */
   FIRST_LEAST = 25,          /* the same where a first layer makes so many channels: in bf16 they are half as large */
   FIRST_CHANNELS = 64,
+  LONE_LEAST = 9, /* the same of one channel, whose image is small beside its result */
+  LONE_CHANNELS = 32,
   FIRST_DEPTH = 96, /* of a first layer's: rounding its image costs as much as some fifty products */
   WIDEST = 4        /* output tile of Winograd's algorithm */
 };
@@ -281,7 +283,7 @@ static int64_t takes_pairs(const passes_edit *e, const product *p, kern_family f
   const int64_t features = p->w.dims[p->feature_axis];
   const bool narrow = family == KERN_CONV && (kern_takes_tiles(by) || (window && 2 * features > by->lanes));
   if (features < by->lanes && !narrow) return 0;
-  const int64_t least = kern_takes_tiles(by) && !window ? PAIRS_LEAST : PAIRS_LEAST / 2;
+  const int64_t least = !kern_takes_tiles(by) ? PAIRS_LEAST / 2 : window ? PAIRS_LEAST / 4 : PAIRS_LEAST;
   const bool takes = base_tensor_numel(&p->w) >= least && precision_of(e, p->node, &p->w) == KERN_PRECISION_BF16;
   return takes ? kern_pairs_depth_of(by, k) : 0;
 }
@@ -385,7 +387,9 @@ static td_status pack_panels(passes_edit *e, product *p, const kern_row *row, bo
   const bool first = passes_int(p->node, "channels_first");
   const kern_row *by = kern_select(KERN_CONV, TD_BF16, e->setting->isa);
   const bool tiles = by && kern_takes_tiles(by);
-  const int64_t least = first && channels >= FIRST_CHANNELS ? FIRST_LEAST : PAIRS_DEPTH;
+  const int64_t least = first && group_in == 1 && channels >= LONE_CHANNELS ? LONE_LEAST
+                        : first && channels >= FIRST_CHANNELS               ? FIRST_LEAST
+                                                                            : PAIRS_DEPTH;
   const int64_t deep = tiles ? least : PAIRS_DEPTH / 2; /* a tile of pairs costs less */
   int64_t shared = transposed ? 0 : kern_conv_pairs_shared(groups, channels / groups, group_in, row->lanes, tiles);
   const int64_t block = taps * row->lanes * (shared > 1 ? group_in : 2);

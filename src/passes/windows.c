@@ -11,6 +11,8 @@
 
 /* An input of so few channels is read by the convolution as it lies, and one of some more in whole squares. */
 enum { IMAGE_CHANNELS = 4, SQUARE_CHANNELS = 8, MOST_IMAGE_CHANNELS = 16 };
+/* Out of one channel: more take longer from planes, in f32. */
+enum { FROM_ONE = 64 };
 
 typedef struct window {
   uint32_t spatial;
@@ -115,10 +117,12 @@ static bool is_given(const passes_edit *e, ir_value v) {
   return false;
 }
 
-/* Is x read with channels first? So it lies, or it is a picture whose few channels the model is given last: for those,
- * planes are worth a copy. */
-static bool reads_planes(passes_edit *e, ir_value x, int64_t channels) {
+/* Is x read with channels first? So it lies, as one channel always does; or it is a picture whose few channels the
+ * model is given last: for those, planes are worth a copy. `out`: channels that are made of it. */
+static bool reads_planes(passes_edit *e, const ir_node_def *node, int64_t channels, int64_t out) {
+  const ir_value x = node->in[0];
   const ir_value last = passes_source_last(e, x);
+  if (channels == 1 && (out <= FROM_ONE || passes_precision(e, node) == KERN_PRECISION_BF16)) return true;
   return last.id ? channels <= IMAGE_CHANNELS && is_given(e, last) : is_image(channels);
 }
 
@@ -129,7 +133,7 @@ td_status passes_convolution_last(passes_edit *e, ir_node id, const ir_node_def 
   const ir_op_id op = operator_for(node, w);
   int64_t groups = passes_int(node, "groups");
   bool transposed = passes_int(node, "transposed");
-  const bool image = !transposed && op == OP_td_conv && reads_planes(e, node->in[0], w->dims[1] * groups);
+  const bool image = !transposed && op == OP_td_conv && reads_planes(e, node, w->dims[1] * groups, w->dims[0]);
   const bool taps_first = op == OP_td_depthwise_conv && !passes_constant(e, node, 1);
   base_arg args[] = {ARG_INTS("kernel", win.kernel, win.spatial),
                      ARG_INTS("stride", win.stride, win.spatial),

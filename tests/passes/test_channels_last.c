@@ -76,6 +76,32 @@ static void pictures_become_planes(void **state) {
                 3);
 }
 
+/* One channel lies the same in either order, whoever makes it. */
+static void one_channel_is_a_plane(void **state) {
+  (void)state;
+  expect_change("channels_last",
+                "input %0 \"x\": f32[1, 5, 4, 4]\n"
+                "const %1: f32[1, 5, 1, 1] = {1, 2, 3, 4, 5}\n"
+                "const %2: f32[2, 1, 1, 1] = {6, 7}\n"
+                "%3 = aten::convolution(%0, %1)\n"
+                "%4 = aten::convolution(%3, %2)\n"
+                "output \"y\" %4\n",
+                "input %0 \"x\": f32[1, 5, 4, 4]\n"
+                "const %1: f32[1, 5, 1, 1] = {1, 2, 3, 4, 5}\n"
+                "const %2: f32[2, 1, 1, 1] = {6, 7}\n"
+                "%3 = aten::permute(%0) {dims = [0, 2, 3, 1]}: f32[1, 4, 4, 5]\n"
+                "%4 = td::conv(%3, %1) {kernel = [1, 1], stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], "
+                "groups = 1, channels = 1, panel = 0, channels_first = false, act = \"none\", act_a = 0, act_b = 0, "
+                "act_late = false, in_front = false}: f32[1, 4, 4, 1]\n"
+                "%5 = aten::permute(%4) {dims = [0, 3, 1, 2]}: f32[1, 1, 4, 4]\n"
+                "%6 = td::conv(%5, %2) {kernel = [1, 1], stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], "
+                "groups = 1, channels = 2, panel = 0, channels_first = true, act = \"none\", act_a = 0, act_b = 0, "
+                "act_late = false, in_front = false}: f32[1, 4, 4, 2]\n"
+                "%7 = aten::permute(%6) {dims = [0, 3, 1, 2]}: f32[1, 2, 4, 4]\n"
+                "output \"y\" %7\n",
+                2);
+}
+
 #define SHUFFLE(dims, view, order, back)                                                           \
   "input %0 \"x\": f32[" dims                                                                      \
   "]\n"                                                                                            \
@@ -642,6 +668,7 @@ static void a_convolution_stands_between_permutations(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(pictures_become_planes),
+      cmocka_unit_test(one_channel_is_a_plane),
       cmocka_unit_test(layouts_can_be_compared),
       cmocka_unit_test(channels_are_shuffled_where_they_are),
       cmocka_unit_test(a_network_is_permuted_at_its_ends),

@@ -397,6 +397,9 @@ static void first_layers_are_pairs_where_that_pays(void **state) {
   assert_int_equal(stored_as("avx512_amx", small), TD_F32);
   assert_int_equal(stored_as("avx512_amx", (window){3, 64, 3, 1, true}), TD_BF16); /* whose result is large */
   assert_int_equal(stored_as("avx512_amx", (window){3, 64, 2, 1, true}), TD_F32);
+  assert_int_equal(stored_as("avx512_amx", (window){1, 32, 3, 1, true}), TD_BF16); /* beside which the image is small */
+  assert_int_equal(stored_as("avx512_amx", (window){1, 16, 3, 1, true}), TD_F32);
+  assert_int_equal(stored_as("avx512_bf16", (window){1, 32, 3, 1, true}), TD_F32);
   assert_int_equal(stored_as("avx512", large), has_pairs("avx512") ? TD_BF16 : TD_F32);
 }
 

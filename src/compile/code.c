@@ -43,7 +43,8 @@ static uint64_t still_operands(base_dims *table, const compile_loop *loop, const
       moves |= picks[k].picks;
       moves |= at >= 0 && loop->dims[k][at] != 1;
     }
-    if (!moves && !picks[k].tells) still |= (uint64_t)1 << k;
+    const bool sums = loop->program.chain && k == 0; /* rows of one are run as one row of many */
+    if (!moves && !picks[k].tells && !sums) still |= (uint64_t)1 << k;
   }
   return still;
 }

@@ -210,7 +210,7 @@ static bool lies_as_told(const kern_fused_space *s, uint32_t k) {
 static void find_forms(kern_fused_space *s, const kern_fused_code **code) {
   uint64_t still = 0;
   for (uint32_t k = 0; k < s->p->in_count; k++) {
-    bool moves = s->picks[k].picks || s->picks[k].tells;
+    bool moves = s->picks[k].picks || s->picks[k].tells || (s->in_order && k == 0);
     for (int32_t i = 0; i < s->row_rank; i++) moves |= s->step[i][k] != 0;
     if (!moves) still |= (uint64_t)1 << k;
   }
@@ -544,6 +544,8 @@ struct kern_chain {
   const base_value *in[BASE_PROGRAM_OPERANDS];
   base_value made; /* of a chain in front: the dimensions of what exists a tile at a time */
   base_value *out[1];
+  int64_t joined; /* rows of few columns, one behind the other, that are run as one; 0: none are */
+  const char *joint[BASE_PROGRAM_OPERANDS]; /* operands as such a row reads them: where there is no repeat, NULL */
   kern_fused_job j;
 };
 
@@ -559,6 +561,54 @@ static bool find_ends(const base_call *call, kern_chain *c) {
   c->call.out = c->out;
   c->call.out_count = 1;
   return true;
+}
+
+/* Elements of rows that are run as one. */
+enum { JOINED = 256 };
+
+/* Could rows of the sums be joined, as far as operand `k` goes? It is a number, the same for each row, or goes on with
+ * the rows. */
+static bool joins(const kern_fused_space *s, uint32_t k) {
+  if (!(s->native >> k & 1) || s->picks[k].picks || s->picks[k].tells) return false;
+  if (s->scalars >> k & 1) return s->pitch[k] == 0;
+  return s->direct >> k & 1 && (s->pitch[k] == 0 || s->pitch[k] == s->length);
+}
+
+/* A row that follows a masked store waits for it, and takes a call of its own: of a few columns many are one, where
+ * operands allow. */
+static td_status join_rows(const base_call *call, kern_chain *c) {
+  const kern_fused_space *s = &c->j.s;
+  bool may = !c->j.front && !s->p->row_axes && s->p->out_count == 1 && !s->aside[0] && s->planes == 1 &&
+             s->length > 0 && s->length < KERN_FUSED_SHORT;
+  for (uint32_t k = 0; k < s->p->in_count; k++) may = may && joins(s, k);
+  c->joined = may ? JOINED / s->length : 0;
+  if (!may) return TD_OK;
+  for (uint32_t k = 1; k < s->p->in_count; k++) {
+    c->joint[k] = NULL;
+    if (s->scalars >> k & 1 || s->pitch[k] != 0) continue;
+    const size_t row = (size_t)s->length * body_size(s, k);
+    char *to = base_call_scratch(call, (size_t)c->joined, row);
+    if (!to) return base_no_memory(call->err, "scratch");
+    for (int64_t r = 0; r < c->joined; r++) memcpy(to + (size_t)r * row, s->in[k]->data, row);
+    c->joint[k] = to;
+  }
+  return TD_OK;
+}
+
+/* `rows` times c->joined rows from row `row` on; or, with one of them, n elements. */
+static void run_joined(kern_chain *c, float *sums, int64_t row, int64_t rows, int64_t n) {
+  kern_fused_rows *r = &c->j.rows;
+  const kern_fused_space *s = &c->j.s;
+  const int64_t pitch = c->joined * s->length;
+  for (uint32_t k = 1; k < s->p->in_count; k++) {
+    r->in[k] = c->joint[k] ? c->joint[k] : (const char *)s->in[k]->data + row * s->pitch[k] * (int64_t)body_size(s, k);
+    r->pitch[k] = s->pitch[k] ? pitch : 0;
+  }
+  r->in[0] = r->out[0] = sums;
+  r->pitch[0] = r->out_pitch[0] = pitch;
+  r->rows = rows;
+  r->n = n;
+  c->j.body(r);
 }
 
 td_status kern_chain_of(const base_call *call, const kern_fused_level *level, kern_chain **chain) {
@@ -585,13 +635,20 @@ td_status kern_chain_of(const base_call *call, const kern_fused_level *level, ke
   const kern_fused_code *code = call->code;
   TRY(find_space(&c->call, &f->p, &code, &c->j.s));
   *chain = c;
-  return prepare(&c->j, f, code);
+  TRY(prepare(&c->j, f, code));
+  return join_rows(call, c);
 }
 
 void kern_chain_run(kern_chain *chain, const kern_chain_tile *t) {
   kern_fused_job *j = &chain->j;
   const kern_fused_space *s = &j->s;
   int64_t offset[COLUMNS] = {0};
+  if (chain->joined && t->row_step == 1 && t->pitch == s->length && t->columns == s->length) {
+    const int64_t whole = t->rows / chain->joined, behind = whole * chain->joined, rest = t->rows - behind;
+    if (whole) run_joined(chain, t->sums, t->row, whole, chain->joined * s->length);
+    if (rest) run_joined(chain, t->sums + behind * t->pitch, t->row + behind, 1, rest * s->length);
+    return;
+  }
   for (int64_t done = 0, rows; done < t->rows; done += rows) {
     const int64_t row = t->row + done * t->row_step, plane = s->planes == 1 ? 0 : row / s->rows;
     const int64_t at = row - plane * s->rows;

@@ -463,7 +463,7 @@ static bool make_case(ir_case *c, const conv_case *s, bool transposed, uint32_t 
 /* As the layers of networks, and as no network has them. Packed ones are repeated for every panel width. */
 static const conv_case forward_cases[] = {
     /* 1x1: a product over merged rows; strided: rows of a table */
-    {2, 1, 64, 40, 1, .in = {7, 7}, .kernel = {1, 1}, .parts = BIAS, .act = KERN_ACT_relu},
+    {2, 1, 64, 40, 1, .in = {9, 8}, .kernel = {1, 1}, .parts = BIAS, .act = KERN_ACT_relu},
     {2, 3, 17, 5, 1, .in = {5, 3}, .kernel = {1, 1}, .parts = BIAS | RESIDUAL, .act = KERN_ACT_relu, .late = true},
     {2, 1, 33, 48, 1, .in = {9, 8}, .kernel = {1, 1}, STRIDE(2, 2), .parts = SCALE | SHIFT},
     {2, 2, 8, 16, 1, .in = {4, 5}, .kernel = {1, 1}, .padding = {1, 0, 0, 2}, .parts = BIAS},

@@ -20,7 +20,7 @@ typedef struct layer {
   kern_epilogue rest; /* of the epilogue: what tiles do not do */
   bool has_rest;
   pixel_tiles tiles; /* of the first panels and no pixel */
-  const float *bias; /* of all channels */
+  const float *bias; /* of all panels */
   float *out;
   int64_t out_pitch, panels;
 } layer;
@@ -37,6 +37,7 @@ static void run_pixels(const layer *l, const pixel_tiles *tiles, int64_t from, i
     p.w = p.ahead = tiles->w + panel * p.depth * V_LANES;
     p.bias = l->bias + panel * V_LANES;
     p.to = to + panel * V_LANES;
+    p.last = next < l->panels ? V_LANES : l->conv.group_out - (l->panels - 1) * V_LANES;
     KERN_NAME(pixel_tiles)(&p, next - panel);
   }
 }
@@ -58,10 +59,12 @@ static td_status describe(const base_call *call, const kern_conv *conv, const fl
   float limits[2] = {-INFINITY, INFINITY};
   *l = (layer){.conv = *conv, .out = y->data, .out_pitch = kern_pitch(y)};
   TRY(KERN_NAME(epilogue_of)(call, &l->rest));
-  float *zeros = base_call_scratch(call, (size_t)conv->group_out, sizeof *zeros);
-  if (!zeros) return base_no_memory(call->err, "scratch");
-  memset(zeros, 0, (size_t)conv->group_out * sizeof *zeros);
-  l->bias = l->rest.bias ? l->rest.bias : zeros;
+  l->panels = base_ceil_div(conv->group_out, V_LANES);
+  float *bias = base_call_scratch(call, (size_t)l->panels, V_LANES * sizeof *bias);
+  if (!bias) return base_no_memory(call->err, "scratch");
+  memset(bias, 0, (size_t)l->panels * V_LANES * sizeof *bias);
+  if (l->rest.bias) memcpy(bias, l->rest.bias, (size_t)conv->group_out * sizeof *bias);
+  l->bias = bias;
   l->rest.bias = NULL;
   l->has_rest =
       !kern_epilogue_cheap(&l->rest, limits) || l->rest.residual || l->rest.scale || l->rest.shift || l->rest.chain;
@@ -70,7 +73,6 @@ static td_status describe(const base_call *call, const kern_conv *conv, const fl
                            .low = l->has_rest ? -INFINITY : limits[0],
                            .high = l->has_rest ? INFINITY : limits[1],
                            .to_pitch = l->out_pitch};
-  l->panels = conv->group_out / V_LANES;
   return TD_OK;
 }
 
@@ -91,8 +93,12 @@ static bool is_pointwise(const kern_conv *c) {
   return is;
 }
 
+/* A panel of fewer columns than this costs more than sums of its products (dot_tile_priv.h). */
+enum { LEAST_COLUMNS = V_LANES / 4 };
+
 bool KERN_NAME(conv_pixels_fit)(const kern_conv *c) {
-  if (c->group_out % V_LANES) return false;
+  const int64_t over = c->group_out % V_LANES;
+  if (over > 0 && over < LEAST_COLUMNS) return false;
   if (is_pointwise(c))
     return c->out_size >= LEAST_PIXELS && (double)c->group_in * (double)c->group_out <= KERN_CONV_FEW_WEIGHTS;
   return kern_conv_image_fits(c) && c->taps * c->group_in <= IMAGE_DEPTH;

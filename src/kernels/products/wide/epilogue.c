@@ -58,7 +58,9 @@ static void finish_rows(const kern_epilogue *e, const float *limits, float *sums
   }
 }
 
+/* Rows that lie one behind the other are one: a row that follows a masked store would have to wait for it. */
 void KERN_NAME(epilogue_act)(const kern_epilogue *e, float *sums, int64_t pitch, int64_t rows, int64_t columns) {
+  if (pitch == columns) columns *= rows, pitch *= rows, rows = rows > 0;
   (e->near ? KERN_NAME(act_rows_near) : KERN_NAME(act_rows))[e->act](sums, pitch, rows, columns, e->a, e->b);
 }
 

@@ -98,7 +98,8 @@ static void expand_pixels(const layer *l, const block *b, int64_t from, int64_t 
                    .low = limits[0],
                    .high = limits[1],
                    .to_pitch = b->pitch,
-                   .pixels = count};
+                   .pixels = count,
+                   .last = V_LANES};
   for (int64_t i = 0; i < pairs; i++) {
     int64_t panel = gemm_split(panels, pairs, i), next = gemm_split(panels, pairs, i + 1);
     p.w = l->panels_w + (b->first + panel) * l->depth * V_LANES;

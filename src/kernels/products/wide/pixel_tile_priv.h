@@ -43,7 +43,10 @@ V_TEMPLATE void multiply(const pixel_tiles *of, const int rows, const int panels
     float *to = p.to + at * p.to_pitch;
     const vf low = v_set(of->low), high = v_set(of->high);
     V_FOR(r, rows) {
-      V_FOR(i, panels) v_store(to + i * V_LANES, v_min(high, v_max(low, sum[r * panels + i])));
+      V_FOR(i, panels) sum[r * panels + i] = v_min(high, v_max(low, sum[r * panels + i]));
+      V_FOR(i, panels - 1) v_store(to + i * V_LANES, sum[r * panels + i]);
+      if (p.last == V_LANES) v_store(to + (panels - 1) * V_LANES, sum[(r + 1) * panels - 1]);
+      else v_store_n(to + (panels - 1) * V_LANES, sum[(r + 1) * panels - 1], p.last);
       to += p.to_pitch;
       V_OPAQUE(to);
     }

@@ -62,11 +62,15 @@ td_status run_parts(run_session *s, const plan_parts *p) {
   return status;
 }
 
+size_t run_kept_bytes(const sys_machine *machine, uint32_t caches, uint32_t threads) {
+  const bool near = machine->l3_bytes > 0 && machine->l3_bytes <= RUN_LARGEST_L3;
+  return near ? (size_t)machine->l3_bytes / RUN_KEPT_SHARE * caches : (size_t)machine->l2_bytes * threads;
+}
+
 size_t run_find_cache(run_pool *pool) {
   sys_machine machine;
   sys_caches_read(&machine);
-  const uint64_t each = machine.l3_bytes ? machine.l3_bytes / RUN_KEPT_SHARE : machine.l2_bytes;
-  return (size_t)each * (pool ? run_pool_caches(pool) : 1);
+  return run_kept_bytes(&machine, pool ? run_pool_caches(pool) : 1, pool ? run_pool_threads(pool) : 1);
 }
 
 /* Inputs and states of the sizes that the plan knows; NULL: it does not know all, or out of memory. */

@@ -4,10 +4,14 @@
 #define RUNTIME_PARTS_PRIV_H
 #include "runtime/session_priv.h"
 
-/* See plan_means: one of so many parts of the L3 caches in which the pool's CPUs lie, since what else is in them is
- * often somebody else's. `pool` NULL: of one cache. */
-enum { RUN_KEPT_SHARE = 4 };
+/* See plan_means: one of RUN_KEPT_SHARE parts of the L3 caches in which the pool's CPUs lie, since what else is in them
+ * is often somebody else's. An L3 of more than RUN_LARGEST_L3 bytes is that of a package, across which a core reads
+ * little faster than from memory (Granite Rapids: 29 GB/s, from L2 187): the L2 of each thread counts there. `pool`
+ * NULL: of one cache. */
+enum { RUN_KEPT_SHARE = 4, RUN_LARGEST_L3 = 100 << 20 };
 size_t run_find_cache(run_pool *pool);
+/* The same of a machine, of whose L3 caches `caches` are of the pool's CPUs. */
+size_t run_kept_bytes(const sys_machine *machine, uint32_t caches, uint32_t threads);
 /* Room for what run_parts keeps, for all parts of the binding. */
 td_status run_prepare_parts(run_bound *bound, td_error *err);
 /* Runs the steps of `parts`, part by part. */

@@ -1,6 +1,7 @@
 /* test_parts.c -- batches that run a few samples at a time: the same bits as all at once, on any number of threads, for
  * any number of samples; in less memory; and what stands between keeps its order. */
 #include "runtime/harness.h"
+#include "runtime/parts_priv.h"
 #include "runtime/session_priv.h"
 
 #include <unistd.h>
@@ -541,17 +542,35 @@ static void misfits_are_named(void **state) {
   rig_close(&r);
 }
 
+/* A quarter of L3, where that is near; else L2 of each thread. */
+static void caches_count_that_are_near(void **state) {
+  (void)state;
+  const uint64_t mib = 1 << 20;
+  const sys_machine few_cores = {.l2_bytes = mib, .l3_bytes = 32 * mib},
+                    mesh = {.l2_bytes = 2 * mib, .l3_bytes = 480 * mib}, small = {.l2_bytes = mib},
+                    unknown = {.l2_bytes = 0};
+  assert_int_equal(run_kept_bytes(&few_cores, 1, 4), 8 * mib);
+  assert_int_equal(run_kept_bytes(&few_cores, 2, 16), 16 * mib);
+  assert_int_equal(run_kept_bytes(&mesh, 1, 1), 2 * mib);
+  assert_int_equal(run_kept_bytes(&mesh, 1, 2), 4 * mib);
+  assert_int_equal(run_kept_bytes(&small, 1, 2), 2 * mib);
+  assert_int_equal(run_kept_bytes(&unknown, 1, 2), 0);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(the_same_bits),
-                                     cmocka_unit_test(steps_are_weighed_by_what_they_read),
-                                     cmocka_unit_test(memory_for_one_part),
-                                     cmocka_unit_test(foreign_views),
-                                     cmocka_unit_test(observers_hear_once),
-                                     cmocka_unit_test(observers_hear_every_thread),
-                                     cmocka_unit_test(shares_of_threads),
-                                     cmocka_unit_test(light_steps_stay_with_their_operands),
-                                     cmocka_unit_test(batches_list_values_once),
-                                     cmocka_unit_test(a_failing_step_is_named),
-                                     cmocka_unit_test(misfits_are_named)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_same_bits),
+      cmocka_unit_test(steps_are_weighed_by_what_they_read),
+      cmocka_unit_test(memory_for_one_part),
+      cmocka_unit_test(foreign_views),
+      cmocka_unit_test(observers_hear_once),
+      cmocka_unit_test(observers_hear_every_thread),
+      cmocka_unit_test(shares_of_threads),
+      cmocka_unit_test(light_steps_stay_with_their_operands),
+      cmocka_unit_test(batches_list_values_once),
+      cmocka_unit_test(a_failing_step_is_named),
+      cmocka_unit_test(misfits_are_named),
+      cmocka_unit_test(caches_count_that_are_near),
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

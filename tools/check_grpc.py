@@ -361,10 +361,10 @@ def check_listeners(port, c):
 
 
 def wide(columns=4096):
-    """A model that needs much more memory for its rows than these have."""
+    """A model that needs much more memory for its rows than these have, and all of them at once."""
     return "\n".join(("tdir 1", 'input %0 "x": f32[n, 1]', f"const %1: f32[1, {columns}] = {{{', '.join(['1'] * columns)}}}",
                       f"const %2: f32[{columns}, 1] = {{{', '.join(['1'] * columns)}}}", f"%3 = aten::matmul(%0, %1): f32[n, {columns}]",
-                      f"%4 = aten::relu(%3): f32[n, {columns}]", "%5 = aten::matmul(%4, %2): f32[n, 1]", 'output "y" %5', ""))
+                      f"%4 = aten::flip(%3) {{dims = [0]}}: f32[n, {columns}]", "%5 = aten::matmul(%4, %2): f32[n, 1]", 'output "y" %5', ""))
 
 
 def check_sessions(program, folder, c):

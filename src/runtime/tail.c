@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum { ALIGN = 64 };
-static const size_t reserve_bytes = (size_t)1 << 36; /* address space, not memory */
+static const size_t reserve_bytes = (size_t)1 << 34; /* address space, not memory: thousands of sessions share 2^47 */
 static const size_t keep_warm = (size_t)16 << 20;    /* pages up to here stay committed between runs */
 
 td_status run_stack_open(run_stack *s, td_error *err) {

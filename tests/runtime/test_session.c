@@ -1,6 +1,7 @@
 /* ctest: memory */
 /* test_session.c -- sessions: shapes that come and go, control flow, lists, memory that is reused, errors. */
 #include "runtime/harness.h"
+#include "runtime/session_priv.h"
 
 static const char *const backends[] = {"eager", "aot_eager", "native"};
 #define EACH_BACKEND(b) for (size_t b = 0; b < sizeof backends / sizeof *backends; b++)
@@ -627,6 +628,28 @@ static void sizes_from_data_misfit(void **state) {
   }
 }
 
+/* As thousands of sequences of a server have: each has address space, as far as there is some to give. (The thread
+ * sanitizer leaves programs 1.5 TiB.) */
+static void many_stacks_at_once(void **state) {
+  (void)state;
+#if defined(__SANITIZE_THREAD__)
+  enum { STACKS = 64 };
+#else
+  enum { STACKS = 3000 };
+#endif
+  run_stack *all = calloc(STACKS, sizeof *all);
+  assert_non_null(all);
+  td_error err;
+  for (int i = 0; i < STACKS; i++)
+    if (run_stack_open(&all[i], &err) != TD_OK) fail_msg("stack %d: %s", i, err.text);
+  const size_t whole = all[0].size;
+  for (int i = 0; i < STACKS; i++) {
+    assert_true(all[i].size == whole);
+    run_stack_close(&all[i]);
+  }
+  free(all);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(allocates_nothing),
@@ -647,6 +670,7 @@ int main(void) {
       cmocka_unit_test(strings_are_carried),
       cmocka_unit_test(reuse_changes_no_bit),
       cmocka_unit_test(errors_name_the_node),
+      cmocka_unit_test(many_stacks_at_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

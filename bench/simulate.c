@@ -236,12 +236,14 @@ static void load_model(simulation *s) {
 
 /* ---- recordings ---- */
 
-/* What plans count on in the L3 caches there that so many threads have. */
+/* What plans count on in the caches there that so many threads have. */
 static size_t find_cache(const simulation *s, uint32_t threads) {
-  const double here = (double)run_find_cache(NULL), each = s->o.l3_mb > 0 ? s->o.l3_mb * 1e6 / RUN_KEPT_SHARE : here;
+  sys_machine caches_of;
+  sys_caches_read(&caches_of);
+  if (s->o.l3_mb > 0) caches_of.l3_bytes = (uint64_t)(s->o.l3_mb * 1e6);
   const uint32_t caches =
       sys_topology_caches(&s->topology, s->cpus.at, threads < s->cpus.count ? threads : s->cpus.count);
-  return (size_t)(each * caches);
+  return run_kept_bytes(&caches_of, caches, threads);
 }
 
 /* A session whose plan counts on so many threads, of which the caller's alone is there. `pool` of one, or NULL. */

@@ -174,8 +174,8 @@ static inline td_status import_bytes(const void *bytes, size_t size, import_open
   return status;
 }
 
-/* The model (consumed) imports as exactly this text. */
-static inline void expect_text(base_text *model, const char *expected) {
+/* What the model (consumed) imports as, a text to be freed. */
+static inline base_text imported_text(base_text *model) {
   base_arena *arena = base_arena_new(&base_libc_allocator);
   base_text text = message();
   ir_graph *graph;
@@ -183,11 +183,17 @@ static inline void expect_text(base_text *model, const char *expected) {
   td_status status = import_bytes(model->at, model->length, NULL, NULL, arena, &graph, &err);
   if (status != TD_OK) fail_msg("%s: %s", err.name, err.text);
   assert_int_equal(ir_print(graph, &text), TD_OK);
-  assert_string_equal(text.at, expected);
-  base_text_free(&text);
   base_text_free(model);
   ir_graph_free(graph);
   base_arena_free(arena);
+  return text;
+}
+
+/* The model (consumed) imports as exactly this text. */
+static inline void expect_text(base_text *model, const char *expected) {
+  base_text text = imported_text(model);
+  assert_string_equal(text.at, expected);
+  base_text_free(&text);
 }
 
 /* The model (consumed) is refused with `status`; name and text of the error have these parts. */

@@ -6,6 +6,11 @@
 
 enum { CHANNELS = 192 };
 
+static const ir_node_def *maker_of_result(const ir_graph *graph) {
+  const ir_value y = ir_block_of(graph, graph->top)->results.at[0];
+  return ir_node_of(graph, ir_value_of(graph, y)->node);
+}
+
 /* One convolution of 192 to 192 channels; the operator in its place after prepack. */
 static void expect_op(const char *input, const char *kernel, const char *rest, kern_math math, const char *op) {
   base_arena *arena = base_arena_new(&base_libc_allocator);
@@ -24,8 +29,7 @@ static void expect_op(const char *input, const char *kernel, const char *rest, k
           TD_OK ||
       ir_verify(graph, &err) != TD_OK)
     fail_msg("%s", err.text);
-  const ir_value y = ir_block_of(graph, graph->top)->results.at[0];
-  assert_string_equal(ir_node_of(graph, ir_value_of(graph, y)->node)->op->name, op);
+  assert_string_equal(maker_of_result(graph)->op->name, op);
   base_text_free(&text);
   ir_graph_free(graph);
   base_arena_free(arena);
@@ -182,9 +186,7 @@ static void expect_winograd(const char *sizes, bool expected) {
   assert_int_equal(find_pass("prepack")->run(
                        graph, &(passes_setting){.isa = level_of("avx2"), .math = KERN_MATH_DEFAULT}, &changes, &err),
                    TD_OK);
-  const ir_value y = ir_block_of(graph, graph->top)->results.at[0];
-  assert_string_equal(ir_node_of(graph, ir_value_of(graph, y)->node)->op->name,
-                      expected ? "td::winograd_conv" : "td::conv");
+  assert_string_equal(maker_of_result(graph)->op->name, expected ? "td::winograd_conv" : "td::conv");
   base_text_free(&text);
   ir_graph_free(graph);
   base_arena_free(arena);
@@ -215,8 +217,7 @@ static void expect_normal_weights(const char *pass, const char *level, const cha
   if (find_pass(pass)->run(graph, &(passes_setting){.isa = level_of(level), .math = KERN_MATH_DEFAULT}, &changes,
                            &err) != TD_OK)
     fail_msg("%s", err.text);
-  const ir_value y = ir_block_of(graph, graph->top)->results.at[0];
-  const ir_value w = ir_node_of(graph, ir_value_of(graph, y)->node)->in[operand];
+  const ir_value w = maker_of_result(graph)->in[operand];
   const base_tensor *packed = ir_value_of(graph, w)->info.constant;
   const float *at = packed->data;
   int normal = 0;
@@ -372,8 +373,7 @@ static td_dtype packed_as(const char *level, window w, base_dim *packed) {
   td_error err;
   uint32_t changes = 0;
   if (find_pass("prepack")->run(graph, &setting, &changes, &err) != TD_OK) fail_msg("%s", err.text);
-  const ir_value y = ir_block_of(graph, graph->top)->results.at[0];
-  const ir_node_def *conv = ir_node_of(graph, ir_value_of(graph, y)->node);
+  const ir_node_def *conv = maker_of_result(graph);
   const ir_type *type = &ir_value_of(graph, conv->in[1])->info.type;
   const td_dtype dtype = type->dtype;
   *packed = type->dims[0];

@@ -171,10 +171,7 @@ static bool only_passes(const kern_fused_space *s) {
 
 /* The elements of a row of column `k` lie side by side, in their order. */
 static bool is_dense(const kern_fused_space *s, uint32_t k) {
-  int64_t next = 1;
-  for (int32_t i = 0; i < s->row_rank && s->length != 1; next *= s->row_dims[i++])
-    if (s->step[i][k] != next) return false;
-  return true;
+  return s->length == 1 || (s->step[0][k] == 1 && is_even(s, k));
 }
 
 /* The same element of neighbouring rows of column `k` lies side by side; `one`: there is one of a row. */

@@ -49,14 +49,6 @@ static const writer writers[TD_DTYPE_COUNT] = {
     [TD_I64] = into_long,      [TD_I32] = into_word,       [TD_I16] = short_from_word, [TD_I8] = byte_from_word,
     [TD_U32] = word_from_long, [TD_U16] = short_from_word, [TD_U8] = byte_from_word,   [TD_BOOL] = into_byte};
 
-/* Are all elements of a row of column `k` evenly spaced, step[0][k] from one to the next? */
-static bool is_even(const kern_fused_space *s, uint32_t k) {
-  int64_t run = s->row_dims[0];
-  int32_t i = 1;
-  while (i < s->row_rank && s->step[i][k] == run * s->step[0][k]) run *= s->row_dims[i++];
-  return i == s->row_rank;
-}
-
 /* Elements [from, from + count) of a row of column `k` that begins at element `offset`: calls `move` with runs that are
  * evenly spaced in the tensor, `done` of them behind the first. */
 typedef void (*row_move)(const kern_fused_space *s, uint32_t k, int64_t at, int64_t step, int64_t run, char *piece);

@@ -57,6 +57,14 @@ static inline bool transposes(const kern_fused_space *s, uint32_t k) {
   return s->native >> k & 1 && size_of(s->in[k]->dtype) == 4;
 }
 
+/* Are all elements of a row of column `k` evenly spaced, step[0][k] from one to the next? */
+static inline bool is_even(const kern_fused_space *s, uint32_t k) {
+  int64_t run = s->row_dims[0];
+  int32_t i = 1;
+  while (i < s->row_rank && s->step[i][k] == run * s->step[0][k]) run *= s->row_dims[i++];
+  return i == s->row_rank;
+}
+
 /* ---- fused_forms.c ---- */
 
 /* Is there a way to read elements of the type, and to write them? */
